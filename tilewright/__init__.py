@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.codesign.price.price import Price
     from tilewright.errors import InputError
     from tilewright.generation import Generated, generate
+    from tilewright.network_states import State, states
     from tilewright.quantization.quantize import QuantizedModel, quantize
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Program",
     "QuantizedModel",
     "Result",
+    "State",
     "Study",
     "advise",
     "compare",
@@ -36,6 +38,7 @@ __all__ = [
     "generate",
     "price",
     "quantize",
+    "states",
 ]
 
 _HOMES = {
@@ -54,6 +57,8 @@ _HOMES = {
     "QuantizedModel": "tilewright.quantization.quantize",
     "quantize": "tilewright.quantization.quantize",
     "InputError": "tilewright.errors",
+    "State": "tilewright.network_states",
+    "states": "tilewright.network_states",
 }
 
 

@@ -39,6 +39,7 @@ class TensorInfo:
     dtype: np.dtype[Any]
     quantized: Quantized | None = None
     value: NDArray[Any] | None = field(default=None, compare=False)
+    is_variable: bool = False
 
     def __str__(self) -> str:
         return f"tensor {self.index} {self.name!r}"
@@ -56,14 +57,44 @@ class OperatorInfo:
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
     options: Mapping[str, Option]
+    intermediates: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return f"operator {self.index} ({self.kind})"
 
 
 @dataclass(frozen=True, slots=True)
+class SubgraphInfo:
+    """A graph of the file as it stands there, operators in the order in which they run."""
+
+    name: str
+    tensors: tuple[TensorInfo, ...]
+    operators: tuple[OperatorInfo, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateInfo:
+    """What lasts from run to run: tensor `input` holds it when a run begins, and `output` when it ends.
+
+    `output` is `input` itself where an operator changes it in its place. `initial` is what the first run begins with.
+    """
+
+    name: str
+    input: int
+    output: int
+    initial: NDArray[Any] = field(compare=False)
+
+    @property
+    def next_name(self) -> str:
+        """What the program calls the output that the next run is given."""
+        return f"{self.name}.next"
+
+
+@dataclass(frozen=True, slots=True)
 class TfliteModel:
-    """The main graph of a file, operators in the order in which they run.
+    """The main graph of a file, without the operators that only read and assign variables: these are `states`.
 
     A constant is no input, whether the file lists it among them or not.
     """
@@ -73,3 +104,4 @@ class TfliteModel:
     operators: tuple[OperatorInfo, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    states: tuple[StateInfo, ...] = ()

@@ -16,8 +16,16 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.content import Content
-from tilewright.compiler.importers.tflite.model import OperatorInfo, Option, Quantized, TensorInfo, TfliteModel
+from tilewright.compiler.importers.tflite.model import (
+    OperatorInfo,
+    Option,
+    Quantized,
+    SubgraphInfo,
+    TensorInfo,
+    TfliteModel,
+)
 from tilewright.compiler.importers.tflite.schema import LIST, count_slots, enumerator, fields_of
+from tilewright.compiler.importers.tflite.variables import CHANGING, resolve_variables
 
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of every TFLite file."""
@@ -44,6 +52,7 @@ DTYPES = {
     "INT64": np.int64,
     "UINT64": np.uint64,
     "BOOL": np.bool_,
+    "RESOURCE": np.void,
 }
 """Element types of the schema that have a numpy type."""
 
@@ -56,8 +65,8 @@ def is_tflite(content: bytes) -> bool:
 def read_tflite(content: bytes, name: str) -> TfliteModel:
     """The graph of a file; `name` is what messages call it.
 
-    Raises CompileError for a damaged file, and for what no int8 network needs: several subgraphs, variables, sparse
-    tensors, element types below a byte.
+    Raises CompileError for a damaged file, and for what no int8 network needs: sparse tensors, element types below a
+    byte.
     """
     try:
         if not is_tflite(content):
@@ -82,27 +91,38 @@ class _Reader:
             version, subgraphs = root.Version(), root.SubgraphsLength()
         if version != VERSION:
             raise CompileError(fact=f"uses version {version} of the TFLite schema", expected=str(VERSION))
-        if subgraphs != 1:
-            raise CompileError(fact=f"holds {subgraphs} subgraphs", expected="one, without control flow")
-        with self._content.guarded("its graph"):
-            graph = root.Subgraphs(0)
-            name = self._content.text(root.Description() or b"")
+        if not subgraphs:
+            raise CompileError(fact="an empty TFLite file: it holds no subgraph")
+        with self._content.guarded("its graphs"):
+            self._content.take(4 * subgraphs)
+            description = self._content.text(root.Description() or b"")
+        graphs = [self._subgraph(root, index, description) for index in range(subgraphs)]
+        model = resolve_variables(graphs)
+        given = tuple(index for index in model.inputs if model.tensors[index].value is None)
+        return replace(model, inputs=given)
+
+    def _subgraph(self, root: Any, position: int, name: str) -> SubgraphInfo:
+        """The first is the network, and messages do not name it; others have a number."""
+        where = "" if position == 0 else f" of subgraph {position}"
+        with self._content.guarded(f"its graph{where}"):
+            graph = root.Subgraphs(position)
             inputs = self._content.indices(graph.InputsAsNumpy())
             outputs = self._content.indices(graph.OutputsAsNumpy())
             tensor_count, operator_count = graph.TensorsLength(), graph.OperatorsLength()
             self._content.take(4 * (tensor_count + operator_count))
         tensors = []
         for index in range(tensor_count):
-            with self._content.guarded(f"tensor {index}"):
+            with self._content.guarded(f"tensor {index}{where}"):
                 tensors.append(self._tensor(root, graph.Tensors(index), index))
         operators = []
         for index in range(operator_count):
-            with self._content.guarded(f"operator {index}"):
+            with self._content.guarded(f"operator {index}{where}"):
                 operators.append(self._operator(root, graph.Operators(index), index))
-        model = TfliteModel(name, tuple(tensors), tuple(operators), inputs, outputs)
-        self._check_indices(model)
-        given = tuple(index for index in inputs if tensors[index].value is None)
-        return replace(model, inputs=given)
+        found = SubgraphInfo(name, tuple(tensors), tuple(operators), inputs, outputs)
+        _check_indices(found, where)
+        if position == 0 and not (found.operators and found.outputs):
+            raise CompileError(fact="an empty TFLite file: it holds no operators, or no outputs")
+        return found
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
@@ -111,16 +131,14 @@ class _Reader:
         info = TensorInfo(index, self._content.text(tensor.Name() or b"") or f"tensor_{index}", (), np.dtype(np.int8))
         if kind not in DTYPES:
             raise CompileError(str(info), f"element type {kind} has no lowering", expected="INT8 or UINT8")
-        if tensor.IsVariable():
-            raise CompileError(str(info), "is a variable, kept from run to run", expected="a network without")
         if tensor.Sparsity() is not None:
             raise CompileError(str(info), "is sparse", remedy="convert the network with dense weights")
         shape = self._content.indices(tensor.ShapeAsNumpy())
         if len(shape) > MAX_RANK or any(size < 1 for size in shape) or prod(shape) > MAX_ELEMENTS:
             raise CompileError(str(info), f"has the shape {list(shape)[:MAX_RANK]}", expected="fixed, positive sizes")
-        info = replace(info, shape=shape, dtype=np.dtype(DTYPES[kind]))
-        quantized = self._quantized(tensor.Quantization(), info)
-        return replace(info, quantized=quantized, value=self._value(root, tensor.Buffer(), info))
+        info = replace(info, shape=shape, dtype=np.dtype(DTYPES[kind]), is_variable=bool(tensor.IsVariable()))
+        info = replace(info, quantized=self._quantized(tensor.Quantization(), info))
+        return replace(info, value=self._value(root, tensor.Buffer(), info))
 
     def _quantized(self, quantization: Any, info: TensorInfo) -> Quantized | None:
         if quantization is None:
@@ -191,8 +209,9 @@ class _Reader:
         where = f"operator {index} ({kind})"
         inputs = tuple(None if i == -1 else i for i in self._content.indices(operator.InputsAsNumpy()))
         outputs = self._content.indices(operator.OutputsAsNumpy())
-        if any(self._content.numbers(operator.MutatingVariableInputsAsNumpy())) or operator.IntermediatesLength():
-            raise CompileError(where, "keeps state from run to run", expected="a network without")
+        intermediates = self._content.indices(operator.IntermediatesAsNumpy())
+        if any(self._content.numbers(operator.MutatingVariableInputsAsNumpy())) and kind not in CHANGING:
+            raise CompileError(where, "changes its inputs", expected=f"that of {' and '.join(CHANGING)} only")
         if kind.startswith("custom ") or operator.CustomOptionsLength() or operator.LargeCustomOptionsSize():
             raise CompileError(
                 where, "an operator outside TFLite's own has no lowering", remedy="remove it from the network"
@@ -201,7 +220,7 @@ class _Reader:
             raise CompileError(
                 where, "StableHLO options have no lowering", remedy="convert the network to TFLite's operators"
             )
-        return OperatorInfo(index, kind, inputs, outputs, self._options(operator, where))
+        return OperatorInfo(index, kind, inputs, outputs, self._options(operator, where), intermediates)
 
     def _kind(self, root: Any, opcode: int, index: int) -> str:
         if opcode >= root.OperatorCodesLength():
@@ -230,6 +249,8 @@ class _Reader:
         found: dict[str, Option] = {"table": table}
         for name, method in fields.items():
             value = method(options)
+            if isinstance(value, bytes):
+                value = self._content.text(value)
             found[name] = tuple(self._content.numbers(value)) if name.endswith(LIST) else value
         return {name.removesuffix(LIST): value for name, value in found.items()}
 
@@ -249,16 +270,14 @@ class _Reader:
                     remedy="Convert the network with an older converter",
                 )
 
-    # -- all together --------------------------------------------------------------------------------------------------
 
-    def _check_indices(self, model: TfliteModel) -> None:
-        count = len(model.tensors)
-        lists = [("the graph's inputs", model.inputs), ("the graph's outputs", model.outputs)]
-        for operator in model.operators:
-            lists.append((str(operator), (*(i for i in operator.inputs if i is not None), *operator.outputs)))
-        for where, indices in lists:
-            for index in indices:
-                if not 0 <= index < count:
-                    raise CompileError(where, f"names tensor {index}; there are {count}")
-        if not model.operators or not model.outputs:
-            raise CompileError(fact="an empty TFLite file: it holds no operators, or no outputs")
+def _check_indices(graph: SubgraphInfo, of: str) -> None:
+    count = len(graph.tensors)
+    lists = [(f"the graph's inputs{of}", graph.inputs), (f"the graph's outputs{of}", graph.outputs)]
+    for operator in graph.operators:
+        named = (*(i for i in operator.inputs if i is not None), *operator.outputs, *operator.intermediates)
+        lists.append((f"{operator}{of}", named))
+    for where, indices in lists:
+        for index in indices:
+            if not 0 <= index < count:
+                raise CompileError(where, f"names tensor {index}; there are {count}")

@@ -24,6 +24,7 @@ from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.pools import POOLS
 from tilewright.compiler.importers.tflite.products import PRODUCTS
 from tilewright.compiler.importers.tflite.read import read_tflite
+from tilewright.compiler.importers.tflite.recurrent import RECURRENT
 from tilewright.compiler.importers.tflite.writer import Checkpoint, Writer
 
 
@@ -39,6 +40,7 @@ ROWS: dict[str, Row] = {
     **IMAGES,
     **FUNCTIONS,
     **ON_INDICES,
+    **RECURRENT,
     **{kind: Row(_only_folded, options, (1, 1024)) for kind, options in FOLDED_ONLY.items()},
 }
 """Operator → how it is translated."""

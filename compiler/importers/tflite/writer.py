@@ -13,16 +13,21 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
 from tilewright.compiler.importers.remarks import add_remarks
 from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
-from tilewright.compiler.importers.tflite.model import OperatorInfo, Quantized, TensorInfo, TfliteModel
+from tilewright.compiler.importers.tflite.model import Quantized, TensorInfo, TfliteModel
+from tilewright.compiler.importers.tflite.nodes import NodeWriter
+from tilewright.compiler.importers.tflite.states import End, given, remarks_of_states, results
 
 QUANTIZED_TYPES = ("int8", "uint8")
 """Element types of quantised activations and weights."""
+
+STATE_TYPES = ("int16",)
+"""More element types of what is kept from run to run."""
 
 PLAIN_TYPES = ("int32", "int64", "bool")
 """Element types of indices and conditions: without a scale, they mean the numbers that they are."""
@@ -41,32 +46,26 @@ class Checkpoint:
     tensor: str
 
 
-class Writer:
+class Writer(NodeWriter):
     """The ONNX model so far. A method that returns text returns the name of an ONNX value."""
 
     def __init__(self, model: TfliteModel) -> None:
+        self._ends = (*given(model), *results(model))
+        super().__init__([end.name for end in self._ends])
         self.model = model
         self.constants: dict[int, NDArray[Any]] = {t.index: t.value for t in model.tensors if t.value is not None}
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: dict[str, onnx.TensorProto] = {}
         self.checkpoints: list[Checkpoint] = []
         self.remarks: dict[str, str] = {}
         self._stored: dict[tuple[int, Layout], str] = {}
         self._real: dict[tuple[int, Layout], str] = {}
         self._scale_names: dict[tuple[str, Quantized, str], tuple[str, ...]] = {}
         self._made_in: dict[int, Layout] = {}
-        self._names: set[str] = {model.tensors[i].name for i in (*model.inputs, *model.outputs)}
-        self._node_names: set[str] = set()
-        self._operator: OperatorInfo | None = None
-        for index in model.inputs:
+        self._kept = {state.input for state in model.states}
+        self._updated: dict[int, str] = {}
+        for end in given(model):
             # Images are used channels first almost everywhere; so the transposition stands right at the input.
-            layout = Layout.FIRST if len(model.tensors[index].shape) == 4 else Layout.LAST
-            self._made_in[index] = layout
-            self._stored[index, Layout.LAST] = model.tensors[index].name
-
-    def begin(self, operator: OperatorInfo) -> None:
-        """From here on, nodes belong to this operator."""
-        self._operator = operator
+            self._made_in[end.index] = Layout.FIRST if len(model.tensors[end.index].shape) == 4 else Layout.LAST
+            self._stored[end.index, Layout.LAST] = end.name
 
     def error(
         self, fact: str, index: int | None = None, *, expected: str = "", remedy: str = "", known: str = ""
@@ -149,7 +148,7 @@ class Writer:
             return True
         if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
-        if info.dtype.name not in QUANTIZED_TYPES:
+        if info.dtype.name not in QUANTIZED_TYPES and not (index in self._kept and info.dtype.name in STATE_TYPES):
             raise self.error(f"is {info.dtype.name}", index, expected="int8 or uint8 (or float32)")
         return False
 
@@ -177,34 +176,6 @@ class Writer:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def node(self, op_type: str, *inputs: str, base: str = "", **attributes: Any) -> str:
-        """Add a node with one output; `base` is what that output's name begins with."""
-        return self.nodes_outputs(op_type, inputs, 1, base, **attributes)[0]
-
-    def nodes_outputs(self, op_type: str, inputs: Sequence[str], count: int, base: str, **attributes: Any) -> list[str]:
-        """Add a node with `count` outputs."""
-        name = self._node_name(op_type)
-        outputs = [self._fresh(f"{base or name}:{op_type}") for _ in range(count)]
-        self.nodes.append(helper.make_node(op_type, list(inputs), outputs, name=name, **attributes))
-        return outputs
-
-    def constant(self, base: str, value: NDArray[Any]) -> str:
-        """Add a constant."""
-        name = self._fresh(base)
-        self.initializers[name] = numpy_helper.from_array(value, name)
-        return name
-
-    def int64(self, values: Sequence[int]) -> str:
-        """Add a constant list, such as a shape."""
-        return self.constant("integers", np.array(values, np.int64))
-
-    def number(self, value: float) -> str:
-        """Add a constant float."""
-        return self.constant("number", np.array(value, np.float32))
-
-    def reshape(self, value: str, shape: Sequence[int], base: str) -> str:
-        return self.node("Reshape", value, self.int64(shape), base=base)
-
     def cast(self, value: str, dtype: np.dtype[Any]) -> str:
         """The same numbers in another type; those of 8 bits are quantised where they are written."""
         to = np.dtype(np.float32) if dtype.name in QUANTIZED_TYPES else dtype
@@ -220,13 +191,7 @@ class Writer:
         self._check_is_new(index)
         assert self._operator is not None
         self.checkpoints.append(Checkpoint(value, stored(info.shape, layout), str(self._operator), str(info)))
-        if not self.is_real(index):
-            quantized = info.quantized or PLAIN
-            if quantized.axis is not None:
-                raise self.error("has several scales", index, expected="one for an activation")
-            scales = self._scales(quantized, info.dtype, None, info.name)
-            value = self.node("QuantizeLinear", value, *scales, base=info.name)
-        self._stored[index, layout] = value
+        self._stored[index, layout] = self.quantized(index, value)
         self._made_in[index] = layout
 
     def write_numbers(self, index: int, value: str, layout: Layout) -> None:
@@ -248,30 +213,56 @@ class Writer:
             raise self.error(f"is {list(info.shape)} in the file, but {list(value.shape)} is computed", index)
         self.constants[index] = value
 
+    def update(self, index: int, value: str) -> None:
+        """A variable of the file is these real values from here on, rounded to its integers; channels last."""
+        if index not in self._kept or index in self._updated:
+            raise self.error("is changed here, but is no variable, or changed before", index)
+        self._updated[index] = self.quantized(index, value)
+
+    def quantized(self, index: int, value: str) -> str:
+        """Real values as a tensor of the file stores them."""
+        if self.is_real(index):
+            return value
+        info = self.tensor(index)
+        quantized = info.quantized or PLAIN
+        if quantized.axis is not None:
+            raise self.error("has several scales", index, expected="one for an activation")
+        return self.node("QuantizeLinear", value, *self._scales(quantized, info.dtype, None, info.name), base=info.name)
+
+    def rounded(self, index: int, value: str) -> str:
+        """Real values as they are once a tensor of the file has stored them."""
+        if self.is_real(index):
+            return value
+        info = self.tensor(index)
+        return self.dequantize(self.quantized(index, value), info.quantized or PLAIN, info.dtype, None, info.name)
+
     def finish(self) -> onnx.ModelProto:
-        """The model, its outputs under the file's names and in the file's layout."""
+        """The model, its outputs under the file's names and in the file's layout; then what its variables become."""
         self._operator = None
-        model = self.model
         self._check_ends()
-        taken = {model.tensors[i].name for i in (*model.inputs, *model.outputs)}
-        for index in model.outputs:
-            value, name = self._in_file_layout(index), model.tensors[index].name
+        taken = {end.name for end in self._ends}
+        for end in results(self.model):
+            value = self._updated[end.index] if end.index in self._updated else self._in_file_layout(end.index)
             if value in taken:
-                self.nodes.append(helper.make_node("Identity", [value], [name], name=self._node_name("Identity")))
+                self.nodes.append(helper.make_node("Identity", [value], [end.name], name=self._node_name("Identity")))
             else:
-                self._rename(value, name)
+                self._rename(value, end.name)
         graph = helper.make_graph(
             self.nodes,
-            model.name or "model",
-            [_value_info(model.tensors[i]) for i in model.inputs],
-            [_value_info(model.tensors[i]) for i in model.outputs],
+            self.model.name or "model",
+            [self._value_info(end) for end in given(self.model)],
+            [self._value_info(end) for end in results(self.model)],
             list(self.initializers.values()),
         )
         written = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", WRITTEN_OPSET)], ir_version=WRITTEN_IR_VERSION
         )
-        add_remarks(written, self.remarks)
+        add_remarks(written, {**self.remarks, **remarks_of_states(self.model)})
         return written
+
+    def _value_info(self, end: End) -> onnx.ValueInfoProto:
+        info = self.tensor(end.index)
+        return helper.make_tensor_value_info(end.name, helper.np_dtype_to_tensor_dtype(info.dtype), info.shape)
 
     def _in_file_layout(self, index: int) -> str:
         """An output's integers (or floats, if it has those), channels last."""
@@ -289,7 +280,7 @@ class Writer:
         key = base, by, dtype.name
         if key not in self._scale_names:
             names = [self.constant(f"{base}:scale", np.asarray(scales))]
-            if dtype.name in QUANTIZED_TYPES:
+            if dtype.name in (*QUANTIZED_TYPES, *STATE_TYPES):
                 names.append(self.constant(f"{base}:zero_point", np.asarray(zeros)))
             self._scale_names[key] = tuple(names)
         return self._scale_names[key]
@@ -299,7 +290,7 @@ class Writer:
             raise self.error("is computed here, but is constant, an input or computed before", index)
 
     def _check_ends(self) -> None:
-        names = [self.model.tensors[i].name for i in (*self.model.inputs, *self.model.outputs)]
+        names = [end.name for end in self._ends]
         for name in names:
             if names.count(name) > 1:
                 raise CompileError("the graph", f"{name!r} names several inputs or outputs", expected="different names")
@@ -320,28 +311,6 @@ class Writer:
             if found == value:
                 self._stored[key] = name
 
-    def _node_name(self, op_type: str) -> str:
-        operator = self._operator
-        name = base = f"{operator.kind}_{operator.index}/{op_type}" if operator is not None else op_type
-        count = 1
-        while name in self._node_names:
-            count += 1
-            name = f"{base}_{count}"
-        self._node_names.add(name)
-        return name
-
-    def _fresh(self, base: str) -> str:
-        name, count = base, 1
-        while name in self._names:
-            count += 1
-            name = f"{base}_{count}"
-        self._names.add(name)
-        return name
-
 
 def _axis(axis: int | None) -> dict[str, int]:
     return {} if axis is None else {"axis": axis}
-
-
-def _value_info(info: TensorInfo) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(info.name, helper.np_dtype_to_tensor_dtype(info.dtype), info.shape)

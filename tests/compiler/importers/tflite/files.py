@@ -21,6 +21,7 @@ TYPES = {
     np.dtype(np.int32): "INT32",
     np.dtype(np.int64): "INT64",
     np.dtype(np.bool_): "BOOL",
+    np.dtype(np.void): "RESOURCE",
 }
 
 
@@ -68,8 +69,13 @@ class TfliteFile:
         self.operators: list[tuple[str, list[int], list[int], str | None, dict[str, Any], dict[str, Any]]] = []
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
-        self.subgraphs = 1
+        self.others: list[TfliteFile] = []
         self.version = 3
+
+    def other(self) -> TfliteFile:
+        """Another subgraph of the file, which is filled like the first; its outputs are none."""
+        self.others.append(TfliteFile())
+        return self.others[-1]
 
     def tensor(
         self,
@@ -133,23 +139,15 @@ class TfliteFile:
         self.outputs = list(outputs)
         b = flatbuffers.Builder(1024)
         buffers = [_table(b, "Buffer")]
-        tensors = [self._tensor(b, tensor, buffers) for tensor in self.tensors]
-        kinds = list(dict.fromkeys(kind for kind, *_ in self.operators))
+        graphs = [self, *self.others]
+        kinds = list(dict.fromkeys(kind for graph in graphs for kind, *_ in graph.operators))
         codes = [self._code(b, kind) for kind in kinds]
-        operators = [self._operator(b, kinds, *operator) for operator in self.operators]
-        graph = _table(
-            b, "SubGraph",
-            Tensors=_offsets(b, "SubGraph", "Tensors", tensors),
-            Inputs=_numbers(b, [t.index for t in self.inputs], np.int32),
-            Outputs=_numbers(b, [t.index for t in self.outputs], np.int32),
-            Operators=_offsets(b, "SubGraph", "Operators", operators),
-            Name=b.CreateString("main"),
-        )  # fmt: skip
+        subgraphs = [graph._subgraph(b, buffers, kinds) for graph in graphs]
         model = _table(
             b, "Model",
             Version=self.version,
             OperatorCodes=_offsets(b, "Model", "OperatorCodes", codes),
-            Subgraphs=_offsets(b, "Model", "Subgraphs", [graph] * self.subgraphs),
+            Subgraphs=_offsets(b, "Model", "Subgraphs", subgraphs),
             Description=b.CreateString("test network"),
             Buffers=_offsets(b, "Model", "Buffers", buffers),
         )  # fmt: skip
@@ -157,6 +155,18 @@ class TfliteFile:
         outside = b"".join(t.value.tobytes() for t in self.tensors if t.value is not None and t.is_outside)
         flatbuffer = bytes(b.Output())
         return flatbuffer.replace(struct.pack("<Q", PLACEHOLDER), struct.pack("<Q", len(flatbuffer))) + outside
+
+    def _subgraph(self, b: Any, buffers: list[int], kinds: list[str]) -> int:
+        tensors = [self._tensor(b, tensor, buffers) for tensor in self.tensors]
+        operators = [self._operator(b, kinds, *operator) for operator in self.operators]
+        return _table(
+            b, "SubGraph",
+            Tensors=_offsets(b, "SubGraph", "Tensors", tensors),
+            Inputs=_numbers(b, [t.index for t in self.inputs], np.int32),
+            Outputs=_numbers(b, [t.index for t in self.outputs], np.int32),
+            Operators=_offsets(b, "SubGraph", "Operators", operators),
+            Name=b.CreateString("main"),
+        )  # fmt: skip
 
     def _tensor(self, b: Any, tensor: Tensor, buffers: list[int]) -> int:
         buffer = 0
@@ -181,8 +191,9 @@ class TfliteFile:
         return _table(b, "Tensor", Type=type_, Buffer=buffer, **fields, **tensor.extra)
 
     def _code(self, b: Any, kind: str) -> int:
-        code = getattr(tflite.BuiltinOperator, kind)
-        custom = {"CustomCode": b.CreateString("Mystery")} if kind == "CUSTOM" else {}
+        builtin, _, name = kind.partition(" ")  # "CUSTOM name"
+        code = getattr(tflite.BuiltinOperator, builtin)
+        custom = {"CustomCode": b.CreateString(name or "Mystery")} if builtin == "CUSTOM" else {}
         return _table(b, "OperatorCode", DeprecatedBuiltinCode=min(code, 127), BuiltinCode=code, Version=1, **custom)
 
     def _operator(
@@ -191,6 +202,7 @@ class TfliteFile:
         made = dict(fields)
         if table is not None:
             options = {k: _numbers(b, v, np.int32) if isinstance(v, list) else v for k, v in options.items()}
+            options = {k: b.CreateString(v) if isinstance(v, str) else v for k, v in options.items()}
             made["BuiltinOptions"] = _table(b, table, **options)
             made["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, table)
         made = {k: _numbers(b, v) if isinstance(v, np.ndarray) else v for k, v in made.items()}

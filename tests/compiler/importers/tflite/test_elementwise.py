@@ -140,7 +140,7 @@ def test_changes_of_type(source: str, result: str) -> None:
             "of 2 dimensions with beta = -1.0 has no lowering; expected beta > 0",
         ),
         ("LOGISTIC", 1, None, {}, "tensor 1 'y': has the scale 0.05; expected 0.00390625"),
-        ("SVDF", 1, None, {}, None),
+        ("WHERE", 1, None, {}, None),
     ],
 )  # fmt: skip
 def test_refuses(kind: str, inputs: int, table: Any, options: Any, message: str | None) -> None:

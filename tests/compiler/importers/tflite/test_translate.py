@@ -157,12 +157,12 @@ def test_all_operators_without_a_translation_are_named() -> None:
     file = TfliteFile()
     x = file.input("x", (2, 3))
     tensors = [file.tensor(f"t{i}", (2, 3)) for i in range(3)]
-    file.operator("SVDF", [x], tensors[0])
+    file.operator("WHERE", [x], tensors[0])
     file.operator("RELU", [tensors[0]], tensors[1])
     file.operator("RELU", [x, x], tensors[2])
     with pytest.raises(CompileError) as error:
         translate(file, *tensors[1:])
     assert str(error.value) == (
-        "net: 2 operators have no translation. operator 0 (SVDF): has no lowering. operator 2 (RELU): has 2 inputs; "
+        "net: 2 operators have no translation. operator 0 (WHERE): has no lowering. operator 2 (RELU): has 2 inputs; "
         "expected 1"
     )

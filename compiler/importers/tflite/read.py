@@ -39,6 +39,14 @@ MAX_ELEMENTS = 2**31 - 1
 MAX_RANK = 8
 """TFLite's kernels stop at six dimensions; more are mistakes."""
 
+CUSTOM = "custom "
+"""What kinds of operators outside TFLite's own begin with; their names follow."""
+
+DESCRIBED = ("custom TFLite_Detection_PostProcess",)
+"""Those whose options are read."""
+
+MOST_CUSTOM_OPTIONS = 64
+
 DTYPES = {
     "FLOAT32": np.float32,
     "FLOAT16": np.float16,
@@ -212,10 +220,11 @@ class _Reader:
         intermediates = self._content.indices(operator.IntermediatesAsNumpy())
         if any(self._content.numbers(operator.MutatingVariableInputsAsNumpy())) and kind not in CHANGING:
             raise CompileError(where, "changes its inputs", expected=f"that of {' and '.join(CHANGING)} only")
-        if kind.startswith("custom ") or operator.CustomOptionsLength() or operator.LargeCustomOptionsSize():
-            raise CompileError(
-                where, "an operator outside TFLite's own has no lowering", remedy="remove it from the network"
-            )
+        if kind.startswith(CUSTOM):
+            options = {"table": "NONE", **self._custom_options(operator)} if kind in DESCRIBED else {"table": "NONE"}
+            return OperatorInfo(index, kind, inputs, outputs, options, intermediates)
+        if operator.CustomOptionsLength() or operator.LargeCustomOptionsSize():
+            raise CompileError(where, "has options of an operator outside TFLite's own", expected="its own table")
         if operator.BuiltinOptions2Type() != 0:
             raise CompileError(
                 where, "StableHLO options have no lowering", remedy="convert the network to TFLite's operators"
@@ -230,7 +239,7 @@ class _Reader:
         builtin = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
         kind = enumerator("BuiltinOperator", builtin)
         if kind == "CUSTOM":
-            return f"custom {self._content.text(code.CustomCode() or b'?')}"
+            return f"{CUSTOM}{self._content.text(code.CustomCode() or b'?')}"
         return kind
 
     def _options(self, operator: Any, where: str) -> dict[str, Option]:
@@ -253,6 +262,26 @@ class _Reader:
                 value = self._content.text(value)
             found[name] = tuple(self._content.numbers(value)) if name.endswith(LIST) else value
         return {name.removesuffix(LIST): value for name, value in found.items()}
+
+    def _custom_options(self, operator: Any) -> dict[str, Option]:
+        """The numbers of a custom operator's options, which are a flexbuffer."""
+        from flatbuffers import flexbuffers  # of the `tflite` package's own
+
+        data = operator.CustomOptionsAsNumpy()
+        if not isinstance(data, np.ndarray):
+            return {}
+        self._content.take(data.nbytes)
+        root = flexbuffers.GetRoot(data.tobytes())
+        if not root.IsMap or len(root.AsMap) > MOST_CUSTOM_OPTIONS:
+            raise ValueError("custom options")
+        keys, values = root.AsMap.Keys, root.AsMap.Values
+        found: dict[str, Option] = {}
+        for position in range(len(keys)):
+            value = values[position]
+            if not (value.IsInt or value.IsFloat or value.IsBool):
+                raise ValueError("custom options")
+            found[str(keys[position].AsKey)] = value.Value
+        return found
 
     def _check_table(self, union: Any, options: Any, where: str) -> None:
         """Fields that a newer schema added would be overlooked."""

@@ -13,6 +13,7 @@ import onnx
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.shapes import known_shapes
+from tilewright.compiler.importers.tflite.detections import DETECTIONS
 from tilewright.compiler.importers.tflite.elementwise import ELEMENTWISE
 from tilewright.compiler.importers.tflite.fold import FOLDED_ONLY, try_fold
 from tilewright.compiler.importers.tflite.functions import FUNCTIONS
@@ -23,7 +24,7 @@ from tilewright.compiler.importers.tflite.moves import REARRANGEMENTS
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.pools import POOLS
 from tilewright.compiler.importers.tflite.products import PRODUCTS
-from tilewright.compiler.importers.tflite.read import read_tflite
+from tilewright.compiler.importers.tflite.read import CUSTOM, read_tflite
 from tilewright.compiler.importers.tflite.recurrent import RECURRENT
 from tilewright.compiler.importers.tflite.writer import Checkpoint, Writer
 
@@ -41,6 +42,7 @@ ROWS: dict[str, Row] = {
     **FUNCTIONS,
     **ON_INDICES,
     **RECURRENT,
+    **DETECTIONS,
     **{kind: Row(_only_folded, options, (1, 1024)) for kind, options in FOLDED_ONLY.items()},
 }
 """Operator → how it is translated."""
@@ -80,6 +82,9 @@ def _translate(model: TfliteModel) -> onnx.ModelProto:
 
 def _translate_operator(operator: OperatorInfo, writer: Writer) -> None:
     writer.begin(operator)
+    if operator.kind not in ROWS and operator.kind.startswith(CUSTOM):
+        remedy = "remove it from the network"
+        raise writer.error("an operator outside TFLite's own has no lowering", remedy=remedy)
     if operator.kind not in ROWS:
         raise writer.error("has no lowering", known=f"those that have: {', '.join(sorted(ROWS))}")
     operation = Operation(operator, ROWS[operator.kind], writer)

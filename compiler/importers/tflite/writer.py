@@ -7,7 +7,7 @@ Transpose if it needs the other layout.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,12 @@ class Writer(NodeWriter):
 
     def tensor(self, index: int) -> TensorInfo:
         return self.model.tensors[index]
+
+    def set_shape(self, index: int, shape: tuple[int, ...]) -> None:
+        """A tensor of the file has this shape, which the file leaves open."""
+        tensors = list(self.model.tensors)
+        tensors[index] = replace(tensors[index], shape=shape)
+        self.model = replace(self.model, tensors=tuple(tensors))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

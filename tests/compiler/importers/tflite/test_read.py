@@ -121,17 +121,12 @@ def test_refuses_scales(scales: list[float], zeros: list[int], axis: int, messag
     ("kind", "fields", "message"),
     [
         (
-            "CUSTOM", {},
-            "net: operator 0 (custom Mystery): an operator outside TFLite's own has no lowering; remove it from the "
-            "network",
-        ),
-        (
             "RELU", {"MutatingVariableInputs": np.array([1], np.uint8)},
             "net: operator 0 (RELU): changes its inputs; expected that of SVDF and UNIDIRECTIONAL_SEQUENCE_LSTM only",
         ),
         (
             "RELU", {"CustomOptions": np.array([1], np.uint8)},
-            "net: operator 0 (RELU): an operator outside TFLite's own has no lowering; remove it from the network",
+            "net: operator 0 (RELU): has options of an operator outside TFLite's own; expected its own table",
         ),
     ],
 )  # fmt: skip

@@ -57,7 +57,7 @@ def page_now() -> str:
 
 def places(text: str) -> dict[tuple[str, str], str]:
     """Of each form on the page, where it runs."""
-    lines = re.findall(r"^\| (\w+) \| [A-Z0-9_, ]*\| (.*?) \| (.*?) \|", text, re.MULTILINE)
+    lines = re.findall(r"^\| (\w+) \| [\w, ]*\| (.*?) \| (.*?) \|", text, re.MULTILINE)
     return {(operator, form): place for operator, form, place in lines if place.startswith(("NPU", "host"))}
 
 

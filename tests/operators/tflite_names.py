@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from flatbuffers import flexbuffers
 
 from tests.compiler.importers.tflite.files import Tensor, TfliteFile
 from tilewright.compiler.importers.tflite.fold import FOLDED_ONLY
+from tilewright.compiler.importers.tflite.read import CUSTOM
 from tilewright.compiler.importers.tflite.translate import ROWS, translate_tflite
 
 IMAGE = (1, 4, 4, 8)
@@ -33,6 +35,10 @@ class _Sample:
     def floats(self, *shape: int) -> Tensor:
         """A constant."""
         return self.file.constant(f"c{len(self.file.tensors)}", np.ones(shape, np.float32))
+
+    def state(self, *shape: int) -> Tensor:
+        """A variable."""
+        return self.file.tensor(f"c{len(self.file.tensors)}", shape, None, dtype=np.float32, IsVariable=True)
 
     def integers(self, numbers: Any) -> Tensor:
         """A constant: a number, a list, or a list of lists."""
@@ -156,6 +162,32 @@ def _real(s: _Sample) -> tuple[list[Tensor | None], dict[str, Any]]:
 POOL = {"StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}
 NORM = {"Radius": 2, "Bias": 1.0, "Alpha": 0.1, "Beta": 0.5}
 
+def _svdf(s: _Sample) -> tuple[list[Tensor | None], dict[str, Any]]:
+    s.output(2, 5)
+    return [s.input(2, 6), s.floats(5, 6), s.floats(5, 3), s.floats(5), s.state(2, 15)], {"Rank": 1}
+
+
+def _lstm(s: _Sample) -> tuple[list[Tensor | None], dict[str, Any]]:
+    s.output(2, 3, 5)
+    weights = [*(s.floats(5, 6) for _ in range(4)), *(s.floats(5, 5) for _ in range(4))]
+    biases = [s.floats(5) for _ in range(4)]
+    states = [s.state(2, 5), s.state(2, 5)]
+    return [s.input(2, 3, 6), *weights, None, None, None, *biases, None, None, *states], {"FusedActivationFunction": 4}
+
+
+def _detections(s: _Sample) -> tuple[list[Tensor | None], dict[str, Any]]:
+    for shape in ((1, 7, 4), (1, 7), (1, 7), (1,)):
+        s.output(*shape)
+    builder = flexbuffers.Builder()
+    with builder.Map():
+        for name in ("max_classes_per_detection", "num_classes"):
+            builder.Int(name, 1)
+        builder.Int("max_detections", 7)
+        builder.Float("nms_iou_threshold", 0.5)
+    options = np.frombuffer(bytes(builder.Finish()), np.uint8)
+    return [s.input(1, 9, 4), s.input(1, 9, 1), s.floats(9, 4)], {"fields": {"CustomOptions": options}}
+
+
 SAMPLES: Mapping[str, Made] = {
     "CONV_2D": _product((5, 1, 1, 8), (1, 4, 4, 5), StrideH=1, StrideW=1),
     "DEPTHWISE_CONV_2D": _product((1, 1, 1, 8), IMAGE, StrideH=1, StrideW=1, DepthMultiplier=1),
@@ -206,6 +238,9 @@ SAMPLES: Mapping[str, Made] = {
     "REVERSE_V2": _with((2, 6), [1], of=(2, 6)),
     "TILE": _with((2, 6), [2, 1], of=(1, 6)),
     "TOPK_V2": _largest,
+    "SVDF": _svdf,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
+    "custom TFLite_Detection_PostProcess": _detections,
 }
 """An operator of each kind but of those on one tensor without options, which all look the same."""
 
@@ -215,7 +250,8 @@ def onnx_operators(kind: str) -> tuple[str, ...]:
     sample = _Sample()
     inputs, options = SAMPLES.get(kind, _same())(sample)
     table = ROWS[kind].options
-    sample.file.operator(kind, inputs, sample.outputs, None if table == "NONE" else table, **options)
+    written = kind.replace(CUSTOM, "CUSTOM ")
+    sample.file.operator(written, inputs, sample.outputs, None if table == "NONE" else table, **options)
     model = translate_tflite(sample.file.content(*sample.outputs), kind)
     found = dict.fromkeys(node.op_type for node in model.graph.node)
     for less in (BORDER | LAYOUT, BORDER, set[str]()):
@@ -229,5 +265,5 @@ def tflite_names() -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for kind in sorted(set(ROWS) - set(FOLDED_ONLY)):
         for operator in onnx_operators(kind):
-            names.setdefault(operator, []).append(kind)
+            names.setdefault(operator, []).append(kind.removeprefix(CUSTOM))
     return names

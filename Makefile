@@ -58,10 +58,11 @@ mutate: $(STAMP)
 fuzz: $(STAMP)
 	$(PYTHON) -m tests.fuzz $(if $(TRIES),--tries $(TRIES))
 
-# docs/operators.md, docs/coverage.md and docs/onnx-backend.md, from what the compiler says and how ONNX's own tests end:
-# some minutes.
+# docs/operators.md, docs/files.md, docs/coverage.md and docs/onnx-backend.md, from what the compiler says, how the files
+# of exporters end, and how ONNX's own tests end: some minutes.
 pages: $(STAMP)
 	$(PYTHON) -m tests.operators
+	$(PYTHON) -m tests.files
 	$(PYTHON) -m programs.networks.coverage --update
 	$(PYTHON) -m tests.onnx_backend
 

@@ -18,7 +18,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import (
@@ -30,6 +30,7 @@ from tilewright.compiler.importers.onnx_import import (
     tensor_type,
 )
 from tilewright.compiler.importers.opsets import opset_of
+from tilewright.compiler.importers.remarks import reasons_of
 from tilewright.compiler.importers.schemas import check_node, check_schema
 
 RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
@@ -136,7 +137,7 @@ def index_model(model: onnx.ModelProto) -> Source:
             reading.setdefault(tensor, []).append(name)
     readers = {tensor: tuple(names) for tensor, names in reading.items()}
     opset = opset_of(model)
-    refused = _refused(graph.node, opset, types)
+    refused = {**_refused(graph.node, opset, types), **_left_to_host(model)}
     free = _free_nodes(model, initializers, refused)
     return Source(model, nodes, producers, read, readers, types, initializers, free, refused)
 
@@ -193,6 +194,13 @@ def _constant_of(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto])
         value.CopyFrom(numpy_helper.from_array(np.array(shape, np.int64)[first:last]))
         return value
     return None
+
+
+def _left_to_host(model: onnx.ModelProto) -> dict[str, CompileError]:
+    """Nodes that the reading of the file gave to the host, with its reasons."""
+    reasons = reasons_of(model)
+    nodes = (node for node in model.graph.node if node.name in reasons)
+    return {node.name: CompileError(NodeName(node.name, node.op_type), reasons[node.name]) for node in nodes}
 
 
 def _refused(

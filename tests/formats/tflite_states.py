@@ -66,6 +66,8 @@ class Streaming:
         """The handle of a variable, which the subgraph gives its first value."""
         handle = self.first.tensor(f"{name}/handle", (), None, dtype=np.void)
         self.first.operator("VAR_HANDLE", [], handle, "VarHandleOptions", SharedName=name)
+        if self.dtype == np.float32:
+            initial = 0
         value = self.first.constant(f"{name}/first", np.full(shape, initial, self.dtype))
         self.first.operator("ASSIGN_VARIABLE", [handle, value], [], "AssignVariableOptions")
         own = self.file.tensor(f"{name}/handle", (), None, dtype=np.void)

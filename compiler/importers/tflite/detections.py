@@ -41,6 +41,7 @@ def detection_postprocess(operation: Operation) -> None:
         raise operation.error(f"has boxes and scores of {shapes} for {classes} classes")
     if len(operation.operator.outputs) != 4:
         raise operation.error(f"has {len(operation.operator.outputs)} outputs", expected="4")
+    writer.leave_to_host("how many boxes it finds depends on data")
     limits = _limits(operation)
     decoded = _decoded(operation, count)
     scores = writer.real(operation.input(1), Layout.LAST)

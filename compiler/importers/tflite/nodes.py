@@ -24,10 +24,16 @@ class NodeWriter:
         self._names: set[str] = set(taken)
         self._node_names: set[str] = set()
         self._operator: OperatorInfo | None = None
+        self._reason = ""
+        self.reasons: dict[str, str] = {}
 
     def begin(self, operator: OperatorInfo) -> None:
         """From here on, nodes belong to this operator."""
-        self._operator = operator
+        self._operator, self._reason = operator, ""
+
+    def leave_to_host(self, reason: str) -> None:
+        """The nodes of this operator from here on are the host's, for a reason that they do not show themselves."""
+        self._reason = reason
 
     def node(self, op_type: str, *inputs: str, base: str = "", **attributes: Any) -> str:
         """Add a node with one output; `base` is what that output's name begins with."""
@@ -38,6 +44,8 @@ class NodeWriter:
         name = self._node_name(op_type)
         outputs = [self.fresh(f"{base or name}:{op_type}") for _ in range(count)]
         self.nodes.append(helper.make_node(op_type, list(inputs), outputs, name=name, **attributes))
+        if self._reason and op_type != "DequantizeLinear":  # which others may read
+            self.reasons[name] = self._reason
         return outputs
 
     @contextmanager

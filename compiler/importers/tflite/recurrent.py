@@ -218,6 +218,7 @@ def _remark_of(operation: Operation, state: int) -> None:
             "float network keeps 8 bits, which the machine computes with",
             state,
         )
+        operation.writer.leave_to_host(f"{operation.tensor(state)} keeps 16 bits, with which no instruction computes")
 
 
 # -- weights -----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from onnx import helper
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
-from tilewright.compiler.importers.remarks import add_remarks
+from tilewright.compiler.importers.remarks import add_reasons, add_remarks
 from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
 from tilewright.compiler.importers.tflite.model import Quantized, TensorInfo, TfliteModel
 from tilewright.compiler.importers.tflite.nodes import NodeWriter
@@ -264,6 +264,7 @@ class Writer(NodeWriter):
             graph, opset_imports=[helper.make_opsetid("", WRITTEN_OPSET)], ir_version=WRITTEN_IR_VERSION
         )
         add_remarks(written, {**self.remarks, **remarks_of_states(self.model)})
+        add_reasons(written, self.reasons)
         return written
 
     def _value_info(self, end: End) -> onnx.ValueInfoProto:

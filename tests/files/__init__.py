@@ -1,0 +1,1 @@
+"""What exporters and quantisers write, tried: the page docs/files.md."""

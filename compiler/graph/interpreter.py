@@ -6,7 +6,7 @@ is next to the middle between two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,7 +29,8 @@ def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, V
     tensors: dict[str, Values] = {**graph.constants, **{name: np.asarray(inputs[name]) for name in graph.inputs}}
     for operator in graph.operators:
         if operator.kind in ("onnx.QuantizeLinear", "onnx.DequantizeLinear"):
-            tensors[operator.outputs[0]] = _run_onnx_quantizer(operator, graph, tensors)
+            values = [tensors[name] for name in operator.inputs if name]
+            tensors[operator.outputs[0]] = run_onnx_quantizer(operator, values, graph.tensors[operator.outputs[0]])
         elif operator.kind.startswith("onnx."):
             values = [tensors[name] if name else None for name in operator.inputs]
             tensors |= zip(operator.outputs, evaluate_onnx_operator(operator, values, graph.opset), strict=False)
@@ -62,15 +63,18 @@ def dequantize(integers: Values, tensor_type: TensorType) -> NDArray[np.float32]
     return difference.astype(np.float32) * scales.astype(np.float32)
 
 
-def _run_onnx_quantizer(operator: Operator, graph: Graph, tensors: Mapping[str, Values]) -> Values:
-    """The evaluator has these only from opset 21 on, so that they are computed here for all."""
-    value, scale, *rest = (tensors[name] for name in operator.inputs if name)
+def run_onnx_quantizer(operator: Operator, values: Sequence[Values], result: TensorType) -> Values:
+    """QuantizeLinear or DequantizeLinear of a value, its scale and perhaps its zero point.
+
+    The evaluator has these only from opset 21 on, so that they are computed here for all.
+    """
+    value, scale, *rest = values
     axis, block = operator.attributes.get("axis", 1) % max(1, value.ndim), operator.attributes.get("block_size", 0)
     zeros = rest[0] if rest else np.zeros(scale.shape, np.int64)
     scales, zero_points = tuple(map(float, scale.ravel())), tuple(map(int, zeros.ravel()))
     quantization = Quantization(scales, zero_points, axis if scale.size > 1 else None, block)
     if operator.kind == "onnx.QuantizeLinear":
-        return quantize(value, replace(graph.tensors[operator.outputs[0]], quantization=quantization))
+        return quantize(value, replace(result, quantization=quantization))
     return dequantize(value, TensorType(value.dtype.name, value.shape, quantization))
 
 

@@ -20,10 +20,12 @@ from onnx import numpy_helper
 
 from tilewright.compiler.errors import CompileError, NodeName, first_line
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.importers.constants import evaluate_constants
 from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.model_sizes import require_few_nodes, require_small_tensors
 from tilewright.compiler.importers.onnx_links import check_links
+from tilewright.compiler.importers.open_outputs import leave_sizes_open, stand_ins
 from tilewright.compiler.importers.opsets import (
     OLDEST_READ_OPSET,
     check_opset,
@@ -74,8 +76,10 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
     """
     for value in model.graph.input:
         require_fixed_shape(value, name)
+    leave_sizes_open(model)
     check_links(model, name)
-    _check_model(model, name)
+    with stand_ins(model):
+        _check_model(model, name)
     opset = opset_of(model)
     if opset < OLDEST_READ_OPSET:
         model = convert(model, name)
@@ -83,7 +87,32 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
     inferred = _with_shapes(model, name)
     require_small_tensors(inferred, name)
     check_preconditions(inferred, opset, [node_name for node_name, _ in named_nodes(inferred)])
-    return inferred, opset
+    return _without_computed_constants(inferred, opset, name), opset
+
+
+def _without_computed_constants(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto:
+    """The model with constants in place of what computes them. They may tell more shapes, and these more constants."""
+    while True:
+        named, types = list(named_nodes(model)), _fixed_types(model)
+        is_changed = evaluate_constants(model, named, types, opset, _attributes)
+        is_known = all(output in types for node in model.graph.node for output in node.output if output)
+        if is_known or not is_changed:
+            return model
+        model = _with_shapes(model, name)
+
+
+def _fixed_types(model: onnx.ModelProto) -> dict[str, TensorType]:
+    """The types of tensors whose shapes are known."""
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
+    types: dict[str, TensorType] = {}
+    for value in values:
+        with suppress(CompileError):
+            types[value.name] = tensor_type(value)
+    for name, tensor in stored.items():
+        with suppress(KeyError):
+            types[name] = TensorType(_dtype_name(tensor.data_type), tuple(tensor.dims))
+    return types
 
 
 def _read(source: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
@@ -195,7 +224,7 @@ def build_graph(model: onnx.ModelProto, opset: int, refused: Container[str] = ()
         if node.op_type == "Constant" or name in refused:
             continue
         require_shapes(name, node, types)
-        attributes = {a.name: _attribute(a) for a in node.attribute}
+        attributes = _attributes(node)
         kind = f"onnx.{node.op_type}"
         operators.append(
             Operator(name, kind, tuple(node.input), tuple(node.output), attributes, (OnnxNode(name, node.op_type),))
@@ -268,6 +297,10 @@ def is_fixed(value: onnx.ValueInfoProto) -> bool:
     except CompileError:
         return False
     return True
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {attribute.name: _attribute(attribute) for attribute in node.attribute}
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:

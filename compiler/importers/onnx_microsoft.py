@@ -82,8 +82,9 @@ def with_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     extended.CopyFrom(model)
     for node in filter(_is_concat, extended.graph.node):
         node.overload = str(len(node.input) // 3)
-    extended.functions.extend(function_of(op_type) for op_type in used)
-    extended.functions.extend(concat_of(count) for count in counts)
+    present = {(function.domain, function.name, function.overload) for function in extended.functions}
+    wanted = (*map(function_of, used), *map(concat_of, counts))
+    extended.functions.extend(each for each in wanted if (each.domain, each.name, each.overload) not in present)
     return extended
 
 

@@ -20,6 +20,7 @@ from onnx.inliner import inline_local_functions
 
 from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.importers.constants import RANDOM
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import (
     build_graph,
@@ -32,10 +33,6 @@ from tilewright.compiler.importers.onnx_import import (
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.remarks import reasons_of
 from tilewright.compiler.importers.schemas import check_node, check_schema
-
-RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
-"""Operators whose results vary even if their operands are constant."""
-
 
 GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
 

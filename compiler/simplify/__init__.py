@@ -16,6 +16,7 @@ from tilewright.compiler.simplify.choices import CHOICE_FORMS
 from tilewright.compiler.simplify.concats import CONCAT_RULES
 from tilewright.compiler.simplify.dimensions import join_dimensions
 from tilewright.compiler.simplify.fold import FOLD_RULES
+from tilewright.compiler.simplify.found_scales import LONE_CONSTANT_RULES, reads_float_constant
 from tilewright.compiler.simplify.heads import HEAD_RULES
 from tilewright.compiler.simplify.integer import INTEGER_RULES
 from tilewright.compiler.simplify.layout import LAYOUT_RULES
@@ -67,6 +68,8 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     graph = rewrite(graph, BY_KIND, blame)
     if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
         graph = rewrite(graph, BY_KIND_WITH_LONE_AFFINE, blame)
+    if reads_float_constant(graph):
+        graph = rewrite(graph, BY_KIND_WITH_LONE_CONSTANTS, blame)
     graph = separate_ends(arrange_products(refold(merge_equal_operators(graph))))
     graph = permute_moves(join_dimensions(graph), blame)
     require_integer(graph, blame)
@@ -83,4 +86,5 @@ FORMS: Rules = merged((NORMALIZATION_FORMS, GROUP_FORMS, MASK_FORMS, CHOICE_FORM
 """What exporters write as many nodes becomes one operator again, before all other rules."""
 
 BY_KIND: Rules = merged(RULES)
+BY_KIND_WITH_LONE_CONSTANTS: Rules = merged((*RULES, LONE_AFFINE_RULES, LONE_CONSTANT_RULES))
 BY_KIND_WITH_LONE_AFFINE: Rules = merged((*RULES, LONE_AFFINE_RULES))

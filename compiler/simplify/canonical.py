@@ -22,6 +22,7 @@ from tilewright.compiler.simplify.elementwise import (
     constant_after_all,
     relu,
 )
+from tilewright.compiler.simplify.found_scales import quantized_weights
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS, integer_product
 from tilewright.compiler.simplify.moves import expand, gather, slice_, split
 from tilewright.compiler.simplify.normalization import (
@@ -79,9 +80,9 @@ CANONICALIZE = {
     "onnx.DequantizeLinear": (dequantize_linear,),
     **dict.fromkeys(FORMS, (take_apart,)),
     # products
-    "onnx.Conv": (conv,),
-    "onnx.Gemm": (gemm, computed_gemm),
-    "onnx.MatMul": (matmul, constant_times_computed, computed_matmul),
+    "onnx.Conv": (quantized_weights, conv),
+    "onnx.Gemm": (quantized_weights, gemm, computed_gemm),
+    "onnx.MatMul": (quantized_weights, matmul, constant_times_computed, computed_matmul),
     **dict.fromkeys(INTEGER_PRODUCTS, (integer_product,)),
     # pools and padding
     "onnx.MaxPool": (pool,),
@@ -98,7 +99,7 @@ CANONICALIZE = {
     "onnx.InstanceNormalization": (instance_normalization,),
     "onnx.GroupNormalization": (group_normalization,),
     "onnx.Pad": (pad,),
-    "onnx.ConvTranspose": (conv_transpose,),
+    "onnx.ConvTranspose": (quantized_weights, conv_transpose),
     # only moved
     "onnx.Resize": (resize,),
     "onnx.SpaceToDepth": (space_to_depth,),

@@ -125,6 +125,9 @@ def _activation_fault(operator: Operator, position: int, graph: Graph) -> Compil
     producer = graph.producers.get(name)
     source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else name
     if source in graph.constants:
+        if operator.kind in BINARY and graph.tensors[source].quantization is None:
+            fact = f"its operand {name!r} is a float constant, not integers of eight bits times one scale"
+            return CompileError(operator, fact, expected="a quantised one, behind DequantizeLinear")
         return CompileError(operator, f"its operand {name!r} is constant", expected="an activation")
     if graph.tensors[source].quantization is not None:
         return None

@@ -70,7 +70,7 @@ def test_a_window_without_an_instruction_is_of_its_node_alone() -> None:
 def _with_float_convolution() -> onnx.ModelProto:
     builder = ModelBuilder(np.random.default_rng(0))
     x = builder.quantize(builder.input("x", [1, 4, 6, 6]), 0.1)
-    weights = builder.constant("w", np.ones((4, 4, 1, 1), np.float32))
+    weights = builder.constant("w", np.exp(np.arange(16, dtype=np.float32)).reshape(4, 4, 1, 1))
     builder.output(builder.quantize(builder.node("Conv", [x, weights], name="conv"), 0.1))
     return builder.build()
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import NDArray
 
 from tests.compiler.models import ModelBuilder, conv_model, gemm_model, pool_model
 from tests.compiler.pipelines import simplified
@@ -27,6 +28,11 @@ def one_node(op_type: str, shape: list[int], *constants: Any, **attributes: Any)
     names = [builder.constant(f"c{position}", np.asarray(c)) for position, c in enumerate(constants)]
     builder.output(builder.quantize(builder.node(op_type, [x, *names], name="op", **attributes), 0.3, 3, name="y.q"))
     return builder.build()
+
+
+def uneven(*shape: int) -> NDArray[np.float32]:
+    """Numbers that are no integers of eight bits times a scale."""
+    return np.exp(np.arange(np.prod(shape), dtype=np.float32)).reshape(shape)
 
 
 def test_defaults_are_filled_in() -> None:
@@ -98,7 +104,7 @@ def test_a_mean_over_the_image_is_an_average_pool() -> None:
             "node 'gemm' (Gemm): alpha = -1.0; expected a positive number",
         ),
         (
-            lambda: one_node("Conv", [1, 2, 3, 3], np.zeros((4, 2, 1, 1), np.float32)),
+            lambda: one_node("Conv", [1, 2, 3, 3], uneven(4, 2, 1, 1)),
             "node 'op' (conv): its weights 'c0' are float; expected quantised ones, behind DequantizeLinear",
         ),
         (
@@ -106,8 +112,9 @@ def test_a_mean_over_the_image_is_an_average_pool() -> None:
             "node 'op' (MaxPool): its input has the shape [1, 2, 3, 3, 3]; expected [N, C, H, W]",
         ),
         (
-            lambda: one_node("Add", [1, 2, 3, 3], np.zeros((1, 2, 3, 3), np.float32)),
-            "node 'op' (add): its operand 'c0' is constant; expected an activation",
+            lambda: one_node("Add", [1, 2, 3, 3], uneven(1, 2, 3, 3)),
+            "node 'op' (add): its operand 'c0' is a float constant, not integers of eight bits times one scale; "
+            "expected a quantised one, behind DequantizeLinear",
         ),
     ],
 )

@@ -17,6 +17,12 @@ from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 
+FIRST_VALUES = 64
+"""Constants are compared by so many values first: few that differ have these in common."""
+
+COMMUTATIVE = ("onnx.Add", "onnx.Mul", "onnx.Max", "onnx.Min", "add", "mul", "maximum", "minimum")
+"""Operators whose operands may stand in any order."""
+
 MAX_SWEEPS = 1000
 """Far more sweeps than any graph needs. This is reached only if two rules undo each other."""
 
@@ -170,13 +176,17 @@ def drop_dead_code(graph: Graph) -> Graph:
 
 
 def merge_equal_operators(graph: Graph) -> Graph:
-    """The graph in which no two operators compute the same from the same tensors (common subexpressions)."""
+    """The graph in which no two operators compute the same from the same tensors (common subexpressions).
+
+    Equal constants count as the same tensor. Those of the operators that stay keep their names.
+    """
     known: dict[Any, Operator] = {}
+    equal = equal_constants(graph)
     aliases: dict[str, str] = {}
     kept = []
     for operator in graph.operators:
         operator = _renamed(operator, aliases)
-        first = known.setdefault(_meaning(operator, graph), operator)
+        first = known.setdefault(_meaning(_renamed(operator, equal), graph), operator)
         if first is operator:
             kept.append(operator)
         else:
@@ -185,11 +195,27 @@ def merge_equal_operators(graph: Graph) -> Graph:
     return drop_dead_code(replace(graph, operators=tuple(kept), outputs=outputs))
 
 
+def equal_constants(graph: Graph) -> dict[str, str]:
+    """Constant → the first one of the same type and values, if that is another."""
+    groups: dict[Any, list[str]] = {}
+    for name, value in graph.constants.items():
+        groups.setdefault((graph.tensors[name], value.ravel()[:FIRST_VALUES].tobytes()), []).append(name)
+    equal: dict[str, str] = {}
+    for names in (names for names in groups.values() if len(names) > 1):
+        firsts: dict[bytes, str] = {}
+        for name in names:
+            first = firsts.setdefault(graph.constants[name].tobytes(), name)
+            if first != name:
+                equal[name] = first
+    return equal
+
+
 def _meaning(operator: Operator, graph: Graph) -> Any:
     """Equal for operators that compute the same."""
     attributes = tuple(sorted((key, _comparable(value)) for key, value in operator.attributes.items()))
     types = tuple(graph.tensors.get(name) for name in operator.outputs)
-    return operator.kind, operator.inputs, attributes, types
+    inputs = tuple(sorted(operator.inputs)) if operator.kind in COMMUTATIVE else operator.inputs
+    return operator.kind, inputs, attributes, types
 
 
 def _comparable(value: Any) -> Any:

@@ -276,3 +276,29 @@ def with_constant_operator(kind: str, reader: str, is_quantised: bool = True) ->
     attributes = {"axis": 1} if reader == "Concat" else {}
     builder.output(builder.quantize(builder.node(reader, [y, constant], **attributes), 0.2, 1))
     return rescaled(builder.build())
+
+
+# -- equal subgraphs ---------------------------------------------------------------------------------------------------
+
+
+def with_equal_branches(are_shared: bool, sums: str = "Add") -> onnx.ModelProto:
+    """Two equal branches of two convolutions, of the same or of equal constants, and their sum."""
+    builder = ModelBuilder(np.random.default_rng(8))
+    x = builder.quantize(builder.input("x", SHAPE), 0.05, 3)
+
+    def branch(number: int) -> str:
+        rng, y = np.random.default_rng(9), x
+        for layer, zero in enumerate((3, -5)):
+            name = f"layer{layer}" if are_shared else f"layer{layer}.{number}"
+            if not are_shared or number == 0:
+                values = rng.integers(-100, 101, (CHANNELS, CHANNELS, 3, 3)).astype(np.int8)
+                builder.constant(f"{name}.q", values)
+                builder.constant(f"{name}.s", np.float32(0.01))
+                builder.constant(f"{name}.z", np.int8(0))
+            weights = builder.node("DequantizeLinear", [f"{name}.q", f"{name}.s", f"{name}.z"])
+            y = builder.quantize(builder.node("Conv", [y, weights], pads=[1, 1, 1, 1]), 0.5, zero)
+        return y
+
+    total = builder.node(sums, [branch(0), branch(1)])
+    builder.output(builder.quantize(total, 1.0, 0))
+    return builder.build()

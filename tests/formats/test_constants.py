@@ -18,6 +18,7 @@ from tests.formats.constants import (
     weight_forms,
     with_computed_weights,
     with_constant_operator,
+    with_equal_branches,
 )
 from tests.rings import long_beyond
 from tilewright.compiler.options import Options
@@ -74,3 +75,12 @@ def test_other_float_constants_go_to_the_host_already_evaluated(reader: str) -> 
     assert isinstance(compiled, Partitioned)
     assert [node.op_type for node in compiled.host_nodes] == [reader]
     assert "is a float constant" in compiled.host_nodes[0].reason
+
+
+def test_equal_branches_are_one_however_their_constants_are_written() -> None:
+    shared, copied = (
+        compile_model(with_equal_branches(are_shared), base16(), Options(effort=0)) for are_shared in (True, False)
+    )
+    assert (copied.text, copied.weights) == (shared.text, shared.weights)
+    assert len(copied.layers) == 3  # two convolutions and the sum
+    hold(with_equal_branches(are_shared=False))

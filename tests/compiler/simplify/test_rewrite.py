@@ -34,6 +34,27 @@ def test_merges_equal_operators() -> None:
     assert_same(graph, merged)
 
 
+def test_merges_operators_of_equal_constants_only() -> None:
+    builder = GraphBuilder()
+    values = [np.arange(100, dtype=np.int8), np.arange(100, dtype=np.int8), np.arange(100, dtype=np.int8)]
+    values[2][-1] = 0
+    names = [builder.constant(f"c{number}", value) for number, value in enumerate(values)]
+    a, b, c = (builder.dequantize(f"d{number}", name) for number, name in enumerate(names))
+    merged = merge_equal_operators(builder.graph(a, b, c))
+    assert merged.outputs == {"d0": "d0", "d1": "d0", "d2": "d2"}
+    assert set(merged.constants) == {"c0", "c2"}
+
+
+def test_operands_of_a_sum_may_stand_in_any_order() -> None:
+    builder = GraphBuilder()
+    q = builder.quantize("q", "x")
+    first, second = builder.dequantize("first", q), builder.add("second", "clamp", "x", low=0.0, high=1.0)
+    sums = [builder.add(f"{kind}{number}", kind, *operands) for kind in ("add", "sub")
+            for number, operands in enumerate([(first, second), (second, first)])]  # fmt: skip
+    merged = merge_equal_operators(builder.graph(*sums))
+    assert merged.outputs == {"add0": "add0", "add1": "add0", "sub0": "sub0", "sub1": "sub1"}
+
+
 def test_merges_operators_with_equal_tables_only() -> None:
     builder = GraphBuilder()
     q = builder.quantize("q", "x")

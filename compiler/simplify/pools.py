@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import ROW, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import Operator, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.windows import Window, read_window
@@ -20,25 +20,12 @@ def pool(operator: Operator, view: View) -> Replacement | None:
         kernel = attributes.integers("kernel_shape") or ()
         window = read_window(attributes, kernel, source, result)
         attributes.ignore("ceil_mode")  # inferred shapes tell it
-        _require_begun_windows(operator, window, source, result)
         if is_max:
             attributes.ignore("storage_order")  # of Indices
         else:
             counts_padding = attributes.integer("count_include_pad", 0)
     extra = {} if is_max else {"counts_padding": counts_padding}
     return pooled(operator, "max_pool" if is_max else "average_pool", window, extra)
-
-
-def _require_begun_windows(operator: Operator, window: Window, source: TensorType, result: TensorType) -> None:
-    """Raise CompileError for windows that begin after the image: inferred shapes count them, ONNX Runtime does not."""
-    sizes, counts = stored_shape(source.shape)[ROW:], stored_shape(result.shape)[ROW:]
-    for size, count, stride, before in zip(sizes, counts, window.strides, window.pads[:2], strict=True):
-        if (count - 1) * stride >= size + before:
-            raise CompileError(
-                operator,
-                "its last window begins in the padding after the image",
-                expected="ceil_mode = 0 or less padding",
-            )
 
 
 def global_pool(operator: Operator, view: View) -> Replacement | None:

@@ -93,11 +93,12 @@ def test_pools(kind: str, kernel: int, stride: int, pads: Sequence[int], ceil: i
     assert (apart == 0).mean() >= 0.995
 
 
-@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
-def test_a_window_behind_the_image_is_refused(op_type: str) -> None:
-    with pytest.raises(CompileError) as refused:
-        simplified(pooled(op_type, 2, 3, (0, 0, 0, 0), ceil_mode=1))
-    assert str(refused.value) == (
-        f"node 'pool' ({op_type}): its last window begins in the padding after the image; expected ceil_mode = 0 or "
-        "less padding"
-    )
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pads"),
+    [(2, 3, (0, 0, 0, 0)), (2, 2, (1, 1, 1, 1)), (3, 4, (1, 0, 2, 2)), (1, 3, (0, 0, 0, 0))],
+)
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "counting"])
+def test_a_window_that_begins_behind_the_image_is_left_out(
+    kind: str, kernel: int, stride: int, pads: Sequence[int]
+) -> None:
+    test_pools(kind, kernel, stride, pads, ceil=1)

@@ -133,6 +133,11 @@ def _forms(inputs: Arrays) -> dict[str, ArrayForm]:
     return {name: ArrayForm(array.dtype, array.shape) for name, array in inputs.items()}
 
 
+def _fits(shape: Sequence[int], takes: Sequence[int | None]) -> bool:
+    """Whether an array is of a shape; a size that is None is any."""
+    return len(shape) == len(takes) and all(wanted in (None, size) for size, wanted in zip(shape, takes, strict=True))
+
+
 def _require_forms(values: Sequence[Value], inputs: Mapping[str, ArrayForm]) -> None:
     wanted = [value.name for value in values]
     takes = f"the model takes: {', '.join(wanted) or 'no inputs'}"
@@ -145,10 +150,9 @@ def _require_forms(values: Sequence[Value], inputs: Mapping[str, ArrayForm]) -> 
         array = inputs[value.name]
         if array.dtype.name != value.dtype and not (value.dtype == "object" and array.dtype.kind in "US"):
             raise InputError(f"input {value.name!r} is {array.dtype.name}; the model takes {value.dtype}: convert it")
-        if array.shape != value.shape:
-            raise InputError(
-                f"input {value.name!r} has shape {list(array.shape)}; the model takes {list(value.shape)}: reshape it"
-            )
+        if not _fits(array.shape, value.shape):
+            sizes = ["?" if size is None else size for size in value.shape]
+            raise InputError(f"input {value.name!r} has shape {list(array.shape)}; the model takes {sizes}: reshape it")
 
 
 # -- the profile of several programs -----------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tilewright.compiler.graph.graph import Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_onnx_quantizer
 from tilewright.compiler.graph.reference import evaluate_onnx_operator
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN
+from tilewright.compiler.importers.reach import GRAPHS, reads
 from tilewright.compiler.importers.schemas import check_node
 
 Values = NDArray[Any]
@@ -45,8 +46,6 @@ NUMBERS = (
 )
 """What a Constant may hold."""
 
-GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-
 Named = Sequence[tuple[str, onnx.NodeProto]]
 ReadAttributes = Callable[[onnx.NodeProto], Mapping[str, Any]]
 
@@ -66,7 +65,7 @@ def evaluate_constants(
     for node, (name, _) in zip(model.graph.node, named, strict=True):
         node.name = name
     left = [node for node, gone in zip(model.graph.node, is_gone, strict=True) if not gone]
-    read = {name for node in left for name in _reads(node)} | {value.name for value in model.graph.output}
+    read = {name for node in left for name in reads(node)} | {value.name for value in model.graph.output}
     del model.graph.node[:]
     model.graph.node.extend(left)
     new = {name: value for name, value in known.results.items() if name in read}
@@ -179,13 +178,3 @@ def _quantizer(operator: Operator, operands: Sequence[Values | None], result: Te
 
 def _is_of(value: Values, known: TensorType) -> bool:
     return value.dtype.name == known.dtype and value.shape == known.shape and known.dtype in PLAIN
-
-
-def _reads(node: onnx.NodeProto) -> list[str]:
-    """The names that a node or a graph inside it mentions."""
-    found = list(node.input)
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs) if attribute.type in GRAPHS else ():
-            found += [value.name for value in graph.output]
-            found += [name for inner in graph.node for name in _reads(inner)]
-    return found

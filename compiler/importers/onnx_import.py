@@ -33,6 +33,7 @@ from tilewright.compiler.importers.opsets import (
     opset_of,
 )
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
+from tilewright.compiler.importers.reach import reached
 from tilewright.compiler.importers.schemas import check_node
 from tilewright.compiler.importers.shapes import infer_shapes, known_shape
 from tilewright.compiler.importers.tflite.read import is_tflite
@@ -74,8 +75,10 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
 
     Raises CompileError.
     """
+    used = reached(model.graph)
     for value in model.graph.input:
-        require_fixed_shape(value, name)
+        if value.name in used or not value.type.tensor_type.HasField("shape"):
+            require_fixed_shape(value, name)
     leave_sizes_open(model)
     check_links(model, name)
     with stand_ins(model):
@@ -213,8 +216,11 @@ def build_graph(model: onnx.ModelProto, opset: int, refused: Container[str] = ()
     Nodes of the names `refused` are left out, and so are the types of those of their results that are not fixed.
     """
     constants = _constants(model)
-    inputs = tuple(value.name for value in model.graph.input if value.name not in constants)
+    used = reached(model.graph)
     unread = {output for name, node in named_nodes(model) if name in refused for output in node.output}
+    unread |= {value.name for value in model.graph.input if value.name not in used}
+    given = (value for value in model.graph.input if value.name not in constants)
+    inputs = tuple(value.name for value in given if value.name not in unread or is_fixed(value))
     types = {name: TensorType(value.dtype.name, value.shape) for name, value in constants.items()}
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         if value.name not in unread or is_fixed(value):

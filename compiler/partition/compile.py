@@ -66,7 +66,10 @@ def _compile(
         if not host and parts.host_nodes:
             raise
         return parts
-    return programs.shown(whole, kept)
+    program = programs.shown(whole, kept)
+    if (whole.inputs, whole.outputs) == (source.inputs, source.outputs):
+        return program
+    return _partitioned(source, machine, [NpuSegment(program)])
 
 
 def _with_remarks(made: Program | Partitioned, remarks: Mapping[str, str]) -> Program | Partitioned:
@@ -98,8 +101,13 @@ def _compile_in_parts(programs: Programs, keep: Keep | None, host_floats: bool, 
         search.npu_segment(part, keep) if part.on_machine else _host_segment(source, part, passed, reasons)
         for part in parts
     ]
+    return _partitioned(source, programs.machine, segments)
+
+
+def _partitioned(source: Source, machine: Machine, segments: Sequence[Segment]) -> Partitioned:
+    """The network of these parts. Inputs that no part reads are among its ends too."""
     return Partitioned(
-        programs.machine,
+        machine,
         tuple(segments),
         tuple(_value(source, name) for name in source.inputs),
         tuple(_value(source, name) for name in source.outputs),

@@ -76,9 +76,10 @@ def _pieces(group: Group, starts: Container[str]) -> Iterator[Group]:
 
 
 def whole_network(source: Source) -> Part:
-    """All of a network as one part of the machine."""
+    """All of a network as one part of the machine, but inputs that no output depends on."""
     nodes = tuple(name for name in source.nodes if name not in source.free)
-    return Part(True, nodes, source.inputs, source.outputs)
+    inputs = tuple(name for name in source.inputs if name not in source.unused)
+    return Part(True, nodes, inputs, source.outputs)
 
 
 def part_nodes(source: Source, part: Part) -> list[onnx.NodeProto]:

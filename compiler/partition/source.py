@@ -7,7 +7,7 @@ a tensor crosses between parts as integers and weights never do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
@@ -32,9 +32,8 @@ from tilewright.compiler.importers.onnx_import import (
 )
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.remarks import reasons_of
+from tilewright.compiler.importers.reach import drop_unreached_nodes, reached, reads
 from tilewright.compiler.importers.schemas import check_node, check_schema
-
-GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +75,11 @@ class Source:
         return tuple(value.name for value in self.model.graph.input if value.name not in self.initializers)
 
     @cached_property
+    def unused(self) -> frozenset[str]:
+        """Inputs that no output depends on."""
+        return frozenset(self.inputs) - reached(self.model.graph)
+
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         return tuple(value.name for value in self.model.graph.output)
 
@@ -113,6 +117,7 @@ def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Sou
     del inferred.functions[:]  # those that shape inference needed
     for node, (node_name, _) in zip(inferred.graph.node, list(named_nodes(inferred)), strict=True):
         node.name = node_name
+    drop_unreached_nodes(inferred.graph)
     return index_model(_with_constants(inferred))
 
 
@@ -137,20 +142,6 @@ def index_model(model: onnx.ModelProto) -> Source:
     refused = {**_refused(graph.node, opset, types), **_left_to_host(model)}
     free = _free_nodes(model, initializers, refused)
     return Source(model, nodes, producers, read, readers, types, initializers, free, refused)
-
-
-def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """The tensors that a node reads, including what its subgraphs read from outside."""
-    yield from filter(None, node.input)
-    for attribute in node.attribute:
-        if attribute.type not in GRAPHS:
-            continue
-        for graph in (attribute.g, *attribute.graphs):
-            made = {value.name for value in (*graph.input, *graph.initializer)}
-            made |= {output for inner in graph.node for output in inner.output}
-            for inner in graph.node:
-                yield from (name for name in reads(inner) if name not in made)
-            yield from (value.name for value in graph.output if value.name not in made)
 
 
 def _with_constants(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -86,6 +86,26 @@ def in_pairs(operator: Operator, view: View) -> Replacement | None:
     return Replacement(tuple(made), tensors)
 
 
+def sum_in_pairs(operator: Operator, view: View) -> Replacement | None:
+    """Sum(a, b, c) → Add(Add(a, b), c); of one: itself."""
+    if len(operator.inputs) == 2:
+        return Replacement((replace(operator, kind="onnx.Add"),))
+    return in_pairs(operator, view)
+
+
+def mean_as_sum(operator: Operator, view: View) -> Replacement | None:
+    """Mean(a, b, …) → Sum(a, b, …) times one over how many there are."""
+    with attributes_of(operator):
+        pass
+    count, (result,) = len(operator.inputs), operator.outputs
+    total, share = view.fresh(f"{result}.sum"), view.fresh(f"{operator.name}.share")
+    added = replace(operator, name=f"{operator.name}.sum", kind="onnx.Sum", outputs=(total,))
+    scaled = replace(operator, kind="onnx.Mul", inputs=(total, share))
+    value = np.array(1 / count, np.float64)
+    types = {total: view.type(result), share: TensorType("float64", ())}
+    return Replacement((added, scaled), types, {share: value})
+
+
 def quantized_between(operator: Operator, view: View) -> Replacement | None:
     """max(max(a, b), c) of dequantised tensors: the first maximum is one of its operands, so it needs no rounding.
 
@@ -166,6 +186,8 @@ def before_spread(name: str, view: View) -> str:
 
 BINARY_RULES = {
     **dict.fromkeys(BINARY_KINDS, (in_pairs, of_two)),
+    "onnx.Sum": (sum_in_pairs,),
+    "onnx.Mean": (mean_as_sum,),
     **dict.fromkeys(("maximum", "minimum"), (quantized_between, spread_channel)),
     **dict.fromkeys(("add", "sub", "mul"), (spread_channel,)),
 }

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.onnx_import import build_graph, is_fixed
 from tilewright.compiler.importers.opsets import opset_of
-from tilewright.compiler.partition.source import reads
+from tilewright.compiler.importers.reach import reads
 from tilewright.compiler.simplify import FORMS
 from tilewright.compiler.simplify.masks import NEGLIGIBLE, is_zero_or_negligible
 from tilewright.compiler.simplify.rewrite import rewrite

@@ -17,7 +17,6 @@ from tests.compiler.models import conv_model
 from tests.mixed_networks import alternating, sandwich
 from tilewright.compiler import passes
 from tilewright.compiler.emission.schedule import schedule
-from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers import onnx_import
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition import compile as compile_module
@@ -141,12 +140,22 @@ def test_for_another_machine_nothing_is_read_or_simplified(monkeypatch: pytest.M
     assert set(counted.calls) == {"cover_graph", "compile_covered"}
 
 
-def test_an_input_that_nothing_reads_is_no_fault_of_the_nodes() -> None:
-    """It is refused, not given to the host with all nodes."""
+@pytest.mark.parametrize(
+    ("shape", "reader"),
+    [*((shape, "") for shape in ([1, 3], [], [1, 2, 3, 4, 5], ["n"])), ([1, 3], "Hardmax"), ([1, 3], "QuantizeLinear")],
+)
+def test_an_input_that_no_output_depends_on_is_no_error(shape: list[int | str], reader: str) -> None:
+    """It is among the network's inputs, and no program takes it."""
     model = conv_model(np.random.default_rng(0))
-    model.graph.input.append(onnx.helper.make_tensor_value_info("unread", onnx.TensorProto.FLOAT, [1, 3]))
-    with pytest.raises(CompileError, match="^input 'unread' does not reach an output; remove it from the model$"):
-        compile_partitioned(model, load_machine("tiny8"), Options(effort=0), host_floats=True)
+    model.graph.input.append(onnx.helper.make_tensor_value_info("unread", onnx.TensorProto.FLOAT, shape))
+    if reader:
+        scale = ["x.q.scale"] if reader == "QuantizeLinear" else []
+        model.graph.node.append(onnx.helper.make_node(reader, ["unread", *scale], ["dead"]))
+    compiled = compile_partitioned(model, load_machine("tiny8"), Options(effort=0), host=False)
+    assert isinstance(compiled, Partitioned)
+    assert [value.name for value in compiled.inputs] == ["x", "unread"]
+    assert [segment.program.inputs[0].name for segment in compiled.segments if isinstance(segment, NpuSegment)] == ["x"]
+    assert not compiled.host_nodes
 
 
 def test_functions_of_the_file_are_nodes_of_the_network() -> None:

@@ -54,6 +54,19 @@ def test_of_unsigned_tensors_on_other_lanes(op_type: str) -> None:
     assert_close(of_two(op_type, FULL, (2, 1, 5, 1), np.uint8), "tiny8")
 
 
+@pytest.mark.parametrize("op_type", ["Sum", "Mean"])
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_sum_of_few_is_an_addition(op_type: str, constant: bool) -> None:
+    builder = ModelBuilder(np.random.default_rng(5))
+    operands = [builder.quantize(builder.input("x", FULL), 0.1)]
+    if constant:
+        operands.append(builder.constant("c", np.linspace(-2, 3, FULL[1], dtype=np.float32).reshape(1, -1, 1, 1)))
+    elif op_type == "Sum":
+        operands.append(builder.quantize(builder.input("y", FULL), 0.07))
+    builder.output(builder.quantize(builder.node(op_type, operands), 0.2))
+    assert_close(rescaled(builder.build()))
+
+
 def test_a_maximum_of_one_scale_is_exact() -> None:
     builder = ModelBuilder(np.random.default_rng(5))
     operands = [builder.quantize(builder.input(name, FULL), 0.1, zero=3) for name in "xyz"]

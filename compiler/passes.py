@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tilewright.compiler.columns.decide import join_columns
+from tilewright.compiler.columns.side_by_side import join_products
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
 from tilewright.compiler.emission.schedule import schedule
@@ -50,10 +51,10 @@ from tilewright.isa.program.program import MODEL, Program
 CyclesOf = Callable[[Machine, Graph], int | None]
 """The exact cycles of a graph on a machine, if nothing else is done to it first; None if it has no program."""
 
-COLUMNS = "columns"
-"""This pass measures its choices with the passes after it."""
+SIDE_BY_SIDE, COLUMNS = "side-by-side", "columns"
+"""These passes measure their choices with the passes after both."""
 
-MACHINE_FROM = COLUMNS
+MACHINE_FROM = SIDE_BY_SIDE
 """This pass is the first that looks at the machine."""
 
 SIZED_FROM = "plain-sums"
@@ -90,7 +91,10 @@ def in_order(passes: tuple[Pass[Any, Any], ...]) -> tuple[Pass[Any, Any], ...]:
 
 
 def all_passes(cycles_of: CyclesOf) -> tuple[Pass[Any, Any], ...]:
-    """Every pass, in order. One of them measures its choices by the cycles of what the passes after it make of them."""
+    """Every pass, in order. Two measure their choices by the cycles of what the passes after both make of them."""
+
+    def stand(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
+        return join_products(graph, machine, partial(cycles_of, machine)) if options.joins_columns else graph
 
     def join(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
         return join_columns(graph, machine, partial(cycles_of, machine)) if options.joins_columns else graph
@@ -98,7 +102,8 @@ def all_passes(cycles_of: CyclesOf) -> tuple[Pass[Any, Any], ...]:
     rows = (  # a tuple of its own, so that the type checker compares each row with its levels
         Pass("import", None, GRAPH, _import),
         Pass("simplify", GRAPH, GRAPH, lambda graph, machine, options, blame: simplify(graph, blame)),
-        Pass("columns", GRAPH, GRAPH, join),
+        Pass(SIDE_BY_SIDE, GRAPH, GRAPH, stand),
+        Pass(COLUMNS, GRAPH, GRAPH, join),
         Pass("lower", GRAPH, NESTS, lambda graph, machine, options, blame: lower(graph, machine, blame)),
         Pass("batches", NESTS, NESTS, lambda nests, machine, options, blame: separate_batches(nests)),
         Pass("copies", NESTS, NESTS, lambda nests, machine, options, blame: remove_copies(nests, machine)),

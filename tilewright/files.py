@@ -12,8 +12,11 @@ from tilewright.isa.folders.whole_file import write_whole
 
 
 def write_file(path: str | Path, content: bytes | str) -> None:
-    """Write a file in one step: a reader sees the old content or the new one. Raises OSError."""
-    write_whole(path, content.encode() if isinstance(content, str) else content)
+    """Write a file in one step: a reader sees the old content or the new one. Raises OSError.
+
+    Text is UTF-8; the bytes of a file's name that are not are written as Python escapes them.
+    """
+    write_whole(path, content.encode(errors="backslashreplace") if isinstance(content, str) else content)
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -63,5 +64,5 @@ def _raised(found: Found | CompileError) -> Found:
 
 def _key(model: str | Path | bytes, shapes: Shapes) -> str:
     """A hash of a model's bytes and its open sizes; a path stands for itself."""
-    content = model if isinstance(model, bytes) else str(model).encode()
+    content = model if isinstance(model, bytes) else os.fsencode(model)
     return hashlib.sha256(f"{type(model).__name__} {sorted(shapes.items())} ".encode() + content).hexdigest()

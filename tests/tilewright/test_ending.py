@@ -140,3 +140,54 @@ def test_standard_output_holds_one_thing(folder: Path, tilewright: Command, orde
     ended = tilewright("disassemble", "copy.npu", *order)
     assert (ended.code, ended.out) == (2, "")
     assert "--output and" in ended.err
+
+
+INTERRUPTING = """
+import os
+import signal
+import sys
+import time
+
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["tilewright", "isa", "list"]
+from tilewright.__main__ import main
+
+main()
+"""
+"""The command of which Ctrl-C meets the import of a module."""
+
+
+@pytest.mark.parametrize("module", ["tilewright.cli", "typer", "tilewright.ending", "tilewright.errors", "numpy"])
+def test_ctrl_c_during_imports_is_one_line(module: str) -> None:
+    run = [sys.executable, "-c", INTERRUPTING.format(module=module)]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_a_files_name_need_not_be_text(tmp_path: Path) -> None:
+    """On Linux it is bytes; these are no UTF-8."""
+    onnx.save(conv_model(np.random.default_rng(0)), tmp_path / "conv.onnx")
+    name = os.fsdecode(b"conv\xff")
+    (tmp_path / "conv.onnx").rename(tmp_path / f"{name}.onnx")
+    commands = [
+        ["compile", f"{name}.onnx", "--isa", "base16", "--effort", "0", "-o", f"{name}.npu"],
+        ["profile", f"{name}.npu", "--html", f"{name}.html"],
+    ]
+    for command in commands:
+        done = subprocess.run([*TILEWRIGHT, *command], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert "conv\\udcff" in (tmp_path / f"{name}.html").read_text()
+
+
+def test_an_unread_name_is_said_in_the_error(tmp_path: Path) -> None:
+    missing = os.fsdecode(b"conv\xff.npu")
+    done = subprocess.run([*TILEWRIGHT, "check", missing], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (1, "error: conv\\udcff.npu: cannot be read: No such file or directory\n")

@@ -19,6 +19,7 @@ from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, 
 from tilewright.compiler.errors import CompileError, first_line
 from tilewright.compiler.simplify.masks import NEGLIGIBLE
 from tilewright.compiler.simplify.rewrite import fresh_name
+from tilewright.quantization.silent import silent
 
 ANY_SIZE = 1 << 40
 """Constants are folded whatever their size: weights are large."""
@@ -29,7 +30,8 @@ def fold(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
         folded = ir.from_proto(model)
         RewritePass(RewriteRuleSet([DenseBias.rule(), ConvBias.rule()], commute=True))(folded)
-        optimize_ir(folded, input_size_limit=ANY_SIZE, output_size_limit=ANY_SIZE, should_fold=_is_folded)
+        with silent("onnxscript"):  # it says of which constants it keeps the node
+            optimize_ir(folded, input_size_limit=ANY_SIZE, output_size_limit=ANY_SIZE, should_fold=_is_folded)
         RewritePass(RewriteRuleSet([SettledChoice.rule(), NeedlessGuard.rule()]))(folded)
         RewritePass(RewriteRuleSet([BiasAndMask.rule()], commute=True))(folded)
         _drop_empty_pieces(folded.graph)

@@ -8,9 +8,7 @@ nodes that the compiler takes together nothing is quantised.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.ranges import Range
+from tilewright.quantization.silent import silent
 
 ACTIVATIONS = ("int8", "uint8")
 
@@ -85,7 +84,7 @@ def quantize_model(
         "ForceQuantizeNoInputCheck": True,
         "TensorQuantOverrides": _per_tensor_weights(quantized, constants, QuantType.QInt8),
     }
-    with _silent():
+    with silent():  # the quantiser's advice does not apply here
         try:
             quantizer = QDQQuantizer(
                 _prepared(model),
@@ -279,20 +278,6 @@ def _finished(model: onnx.ModelProto) -> onnx.ModelProto:
     made = infer_shapes(ordered)
     onnx.checker.check_model(made)
     return made
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep the quantiser's advice, which does not apply here, from the root logger, and that from getting a handler."""
-    root, handler = logging.getLogger(), logging.NullHandler()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        root.setLevel(level)
-        root.removeHandler(handler)
 
 
 def _listed() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from tests.tilewright.quantization.float_networks import (
     CHANNELS,
@@ -89,3 +90,15 @@ def test_large_constants_are_folded() -> None:
     weight = b.node("Mul", "product", b.normal("weight", 700, 800), b.normal("factor", 700, 800))
     model = b.build(b.node("MatMul", "dense", b.input("x", (1, 700)), weight))
     assert kinds(fold(model, "it")) == [("dense", "MatMul")]
+
+
+def test_what_its_library_logs_stays_out_of_sight(caplog: pytest.LogCaptureFixture) -> None:
+    """onnxscript warns of a constant that is split, which it does not fold."""
+    b = FloatBuilder()
+    halves = ["left", "right"]
+    b.nodes.append(helper.make_node("Split", [b.normal("whole", 1, 2 * CHANNELS, 1, 1)], halves, "halves", axis=1))
+    model = b.build(
+        b.node("Add", "sum", b.node("Mul", "product", b.conv("conv", b.input(), 3, CHANNELS), "left"), "right")
+    )
+    fold(model, "it")
+    assert not caplog.records

@@ -31,8 +31,8 @@ from tilewright.compiler.importers.onnx_import import (
     tensor_type,
 )
 from tilewright.compiler.importers.opsets import opset_of
-from tilewright.compiler.importers.remarks import reasons_of
 from tilewright.compiler.importers.reach import drop_unreached_nodes, reached, reads
+from tilewright.compiler.importers.remarks import reasons_of
 from tilewright.compiler.importers.schemas import check_node, check_schema
 
 

@@ -1,4 +1,4 @@
-"""What the machine's matrix product can do, read off the statements that have a dot product."""
+"""Words that lie together: those that a matrix product takes, read off its statement, and buffers of such groups."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
 
 
 def vector_blocks(machine: Machine) -> int:
@@ -25,3 +26,10 @@ def _has_dot(format: InstructionFormat) -> bool:
 def _vector_block(format: InstructionFormat) -> int:
     dot = next((node for node in walk(format.statement.expr) if node.op is Op.DOT), None)
     return format.operand(dot.args[0].name).block if dot is not None else 1
+
+
+def longest_buffer(memory: Memory, alignment: int) -> int:
+    """The largest buffer of aligned groups that is sure to find a place: no group may lie across two banks."""
+    if memory.banks == 1 or memory.bank_depth % alignment == 0:
+        return memory.depth
+    return max(0, memory.bank_depth - alignment + 1) // alignment * alignment

@@ -16,6 +16,7 @@ from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.expressions import with_node
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.select.sum_parts import fits, in_parts
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
@@ -23,24 +24,34 @@ from tilewright.isa.machine.machine import Machine
 
 def sum_without_weights(program: NestProgram, machine: Machine) -> NestProgram:
     """The same program with each product by an identity matrix as a plain sum, where instructions compute it."""
-    selector = Selector(machine, program)
-    nests = tuple(_with_plain_sum(nest, selector) for nest in program.nests)
-    return replace(program, nests=nests) if nests != program.nests else program
+    selector, buffers = Selector(machine, program), dict(program.buffers)
+    nests: list[Nest] = []
+    for nest in program.nests:
+        plain = _plain_sum(nest, selector)
+        cover = None if plain is None else selector.cover_if_possible(plain)
+        if plain is None or cover is None:
+            nests.append(nest)
+            continue
+        parts = in_parts(plain, cover, replace(program, buffers=buffers), machine)
+        if parts is not None:
+            nests += parts.nests
+            buffers |= parts.buffers
+        else:
+            nests.append(plain if fits(plain, cover, machine) else nest)
+    return replace(program, nests=tuple(nests), buffers=buffers) if tuple(nests) != program.nests else program
 
 
-def _with_plain_sum(nest: Nest, selector: Selector) -> Nest:
-    """The nest as a plain sum; unchanged if it has no identity matrix or no instruction computes the sum."""
+def _plain_sum(nest: Nest, selector: Selector) -> Nest | None:
+    """The nest as a plain sum; None if it has no identity matrix."""
     product = next((node for node in walk(nest.expr) if node.op is Op.SUM and node.args[0].op is Op.MUL), None)
     if product is None or any(factor.op is not Op.SOURCE for factor in product.args[0].args):
-        return nest
+        return None
     factors = product.args[0].args
     for vector, weights in (factors, factors[::-1]):
         summed = _summed_loop(nest.reads[weights.name], nest, selector.program.constants)
         if summed and nest.reads[vector.name].index[CHANNEL].terms == ((summed, 1),):
-            plain = _without(nest, product, vector, weights, summed)
-            cover = selector.cover_if_possible(plain)
-            return plain if cover is not None and cover.fits_reduce_loops else nest
-    return nest
+            return _without(nest, product, vector, weights, summed)
+    return None
 
 
 def _without(nest: Nest, product: Expr, vector: Expr, weights: Expr, summed: str) -> Nest:

@@ -18,11 +18,11 @@ from tilewright.compiler.tiling.choice import Candidates, KnownCuts, TileChoice,
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
-from tilewright.compiler.tiling.room import Room, longest_buffer
+from tilewright.compiler.tiling.room import Room
 from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.surroundings import IN_A_NETWORK, Surroundings
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
-from tilewright.compiler.vectors import vector_blocks
+from tilewright.compiler.vectors import longest_buffer, vector_blocks
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory

@@ -11,6 +11,7 @@ from tilewright.compiler.errors import TooSmall
 from tilewright.compiler.nest.space import NO_LOOP, describe
 from tilewright.compiler.remedy import larger_memory
 from tilewright.compiler.tiling.shape import NestShape, Sizes
+from tilewright.compiler.vectors import longest_buffer
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 
@@ -27,13 +28,6 @@ class Room:
     def most(self) -> int:
         """The most that one tile may take if a second one need not fit beside it."""
         return min(self.free, self.longest)
-
-
-def longest_buffer(memory: Memory, alignment: int) -> int:
-    """The largest buffer of aligned groups that is sure to find a place: no group may lie across two banks."""
-    if memory.banks == 1 or memory.bank_depth % alignment == 0:
-        return memory.depth
-    return max(0, memory.bank_depth - alignment + 1) // alignment * alignment
 
 
 def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> TooSmall:

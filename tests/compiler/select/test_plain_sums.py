@@ -59,6 +59,7 @@ def test_is_the_same_as_a_product(name: str, machines: tuple[Machine, Machine]) 
 
 
 def test_a_window_that_the_loops_do_not_hold_stays_a_product(machines: tuple[Machine, Machine]) -> None:
+    """Nothing adds the sums of its parts."""
     model = pool_model(np.random.default_rng(1), "GlobalAveragePool", 20, (9, 9))
-    mnemonics = {i.mnemonic for i in compile_model(model, machines[0]).instructions}
+    mnemonics = {i.mnemonic for i in compile_model(model, without(machines[0], "add_sums")).instructions}
     assert "mma" in mnemonics and "window_sum" not in mnemonics

@@ -23,7 +23,9 @@ from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.decide import decide
 from tilewright.compiler.search.finisher import Finisher, Steps, exact_cycles
+from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tiling.planned import without_room as nests_without_room
 from tilewright.isa.binary.elf import from_bytes
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.check.checker import require_valid
@@ -102,24 +104,35 @@ def compile_covered(
 ) -> Program:
     """The second half of `compile_model`: sizes of tiles, places in memory, instructions.
 
-    `alike` has what searches found for other parts of the network, and takes what one finds for this. A program that
-    does not fit is refused with memories that would be enough: passes up to addresses succeed with them.
+    `alike` has what searches found for other parts of the network, and takes what one finds for this. Raises
+    CompileError of the nodes of the layer at fault; TooSmall when a program does not fit.
     """
     options, machine = options or Options(), covered.machine
     finisher, placed = finisher_for(machine), max(covered.next, _position(PLACED_BY) + 1)
     try:
         value = _fit(covered, options, keep, alike or Alike(), finisher)
-    except TooSmall as error:
-        if covered.sized > _position(SIZED_FROM):  # the text of a later pass is for one machine
-            raise
-        least = replace(options, effort=0)
-        raise with_tried_remedy(error, machine, lambda larger: _fit_larger(covered, larger, least)) from error
-    if keep is None and isinstance(value, PlacedTiles):
-        program = finisher.program(value)
-    else:
-        program = _run(PASSES[placed:], value, machine, options, keep)
+        if keep is None and isinstance(value, PlacedTiles):
+            program = finisher.program(value)
+        else:
+            program = _run(PASSES[placed:], value, machine, options, keep)
+    except CompileError as error:
+        error.nodes = error.nodes or _nodes_of_layer(covered, str(error.place))
+        raise
     require_valid(program)
     return program
+
+
+def with_enough_room(error: TooSmall, covered: Covered, options: Options | None = None) -> TooSmall:
+    """The error with memories that would be enough: passes up to addresses succeed with them."""
+    if covered.sized > _position(SIZED_FROM):  # the text of a later pass is for one machine
+        return error
+    least = replace(options or Options(), effort=0)
+    return with_tried_remedy(error, covered.machine, lambda larger: _fit_larger(covered, larger, least))
+
+
+def without_room(covered: Covered) -> tuple[CompileError, ...]:
+    """The errors of all layers that no tile fits: compiling meets only the first."""
+    return nests_without_room(covered.value) if isinstance(covered.value, Selection) else ()
 
 
 def resume(
@@ -182,7 +195,16 @@ def _compile(first: int, value: Any, machine: Machine, options: Options, keep: K
     """Run the passes from position `first` on."""
     covered = _cover(first, value, machine, options, RAISING, keep)
     assert covered is not None
-    return compile_covered(covered, options, keep)
+    try:
+        return compile_covered(covered, options, keep)
+    except TooSmall as error:
+        raise with_enough_room(error, covered, options) from error
+
+
+def _nodes_of_layer(covered: Covered, layer: str) -> tuple[str, ...]:
+    """The nodes of a layer; none if there is no layer of that name."""
+    nests = covered.value.program.nests if isinstance(covered.value, Selection) else ()
+    return next((nest.nodes for nest in nests if nest.name == layer), ())
 
 
 @rare_collection()

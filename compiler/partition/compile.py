@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import onnx
 
-from tilewright.compiler.errors import CompileError, DamagedModel, FloatModel, TooLong
+from tilewright.compiler.errors import CompileError, DamagedModel, FloatModel, TooLong, TooSmall
 from tilewright.compiler.importers.remarks import remarks_of
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.front import Front
@@ -60,7 +60,7 @@ def _compile(
         raise
     except CompileError as error:
         if not host and not isinstance(error, TooLong):
-            raise
+            raise programs.with_remedy(whole, error) from None
         # Its traceback holds this frame, and with it all programs, which hold the error.
         parts = _compile_in_parts(programs, kept, host_floats, error.with_traceback(None))
         if not host and parts.host_nodes:
@@ -190,15 +190,19 @@ class _Search:
         return {}
 
     def _at_fault(self, error: CompileError, part: Part) -> Mapping[str, str]:
-        """The nodes that an error is of, with the reason; raises the error if it is of none, as when memory runs out.
+        """The nodes that an error is of, with the reason; raises the error if it is of none.
 
-        None is at fault in a part that is too long: it is to be cut.
+        None is at fault in a part that is too long: it is to be cut. What is too large is named at once, not layer by
+        layer.
         """
         if isinstance(error, TooLong) and self._cut(part, error):
             return {}
         if not error.nodes:
             raise error
-        return self._reasons_of(dict.fromkeys(error.nodes, error), part)
+        found: dict[str, CompileError] = dict.fromkeys(error.nodes, error)
+        if isinstance(error, TooSmall):
+            found |= self._programs.without_room(part)
+        return self._reasons_of(found, part)
 
     def _cut(self, part: Part, error: TooLong) -> bool:
         """Note where a part that is too long ends instead; whether there are such places."""

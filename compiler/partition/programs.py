@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from tilewright.compiler.errors import CompileError, TooSmall
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.faults import Answer, cover_part
 from tilewright.compiler.partition.front import Front
 from tilewright.compiler.partition.parts import Part, part_graph
 from tilewright.compiler.partition.source import Source
-from tilewright.compiler.pipeline import Covered, Keep, compile_covered
+from tilewright.compiler.pipeline import Covered, Keep, compile_covered, with_enough_room, without_room
 from tilewright.compiler.search.alike import Alike
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
@@ -44,6 +46,19 @@ class Programs:
                 raise covered.error.with_traceback(None)
             self._compiled[part] = compile_covered(covered.made, self._options, self._keep_for(part), self._alike)
         return self._compiled[part]
+
+    def without_room(self, part: Part) -> Mapping[str, CompileError]:
+        """By node, the errors of all layers of a part that no tile fits."""
+        covered = self.cover(part).made
+        errors = () if covered is None else without_room(covered)
+        return {node: error.with_traceback(None) for error in errors for node in error.nodes}
+
+    def with_remedy(self, part: Part, error: CompileError) -> CompileError:
+        """The error that compiling a part gave; with memories that are enough, where they are too small."""
+        covered = self.cover(part).made
+        if covered is None or not isinstance(error, TooSmall):
+            return error
+        return with_enough_room(error, covered, self._options)
 
     def shown(self, part: Part, keep: Keep | None) -> Program:
         """The program of a part that compiles, once its passes' results are handed on."""

@@ -21,7 +21,8 @@ def require_countable(tiles: TileProgram) -> None:
         total.update(added)
         engine = next((engine for engine in ENGINES if total[engine] > limit), None)
         if engine is not None:
-            raise too_long(tiles.machine, layer.name, engine, tuple(_starts(tiles, counts)))
+            starts, alone = tuple(_starts(tiles, counts)), _too_long_alone(tiles, counts)
+            raise too_long(tiles.machine, alone or layer.name, engine, starts)
 
 
 def too_long(machine: Machine, layer: str, engine: str, starts: Sequence[tuple[str, ...]]) -> TooLong:
@@ -41,6 +42,13 @@ def _instructions_by_layer(tiles: TileProgram) -> list[Counter[str]]:
     for operation in tiles.operations:
         counts[operation.layer][tiles.machine.format(operation.mnemonic).engine] += 1
     return counts
+
+
+def _too_long_alone(tiles: TileProgram, counts: Sequence[Counter[str]]) -> str:
+    """The first layer that is too long by itself; empty if there is none."""
+    limit = tiles.machine.max_instructions_per_engine
+    layers = zip(tiles.layers, counts, strict=True)
+    return next((layer.name for layer, own in layers if max(own.values(), default=0) > limit), "")
 
 
 def _starts(tiles: TileProgram, counts: Sequence[Counter[str]]) -> Iterator[tuple[str, ...]]:

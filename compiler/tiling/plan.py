@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -128,6 +128,15 @@ class Planner:
         shapes = tuple([self._shape(position, residency) for position in positions])
         looks = tuple([self._look(position, residency) for position in positions])
         return Plan(self._memory, residency, shapes, tuple(choices), self._within, self._live, self._layers, looks)
+
+    def refusals(self) -> Iterator[CompileError]:
+        """The error of each nest that no tile fits even where nothing stays on chip."""
+        nothing = Residency({}, (0,) * len(self._covers))
+        for position in range(len(self._covers)):
+            try:
+                self._choose(position, nothing)
+            except CompileError as error:
+                yield error
 
     def alike(self, residency: Residency) -> list[list[int]]:
         """The positions of nests that are alike, each with those that are like it."""

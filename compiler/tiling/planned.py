@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.compiler.errors import CompileError
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.choice import KnownCuts
 from tilewright.compiler.tiling.lowered import LoweredNests
@@ -25,6 +26,11 @@ class Planned:
         if self._last is None or self._last.selection is not selection:
             self._last = Planner(selection, options, cuts=self._cuts)
         return self._last.under(options)
+
+
+def without_room(selection: Selection, planned: Planned | None = None) -> tuple[CompileError, ...]:
+    """The error of each nest that no tile fits, whatever stays on chip between the others."""
+    return tuple((planned or Planned()).planner(selection, TilingOptions(residency="none")).refusals())
 
 
 def plan_tiles(selection: Selection, options: TilingOptions, planned: Planned | None = None) -> Plan:

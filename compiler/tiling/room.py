@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.compiler.errors import TooSmall
-from tilewright.compiler.nest.space import NO_LOOP, describe
+from tilewright.compiler.nest.space import describe
 from tilewright.compiler.remedy import larger_memory
 from tilewright.compiler.tiling.shape import NestShape, Sizes
 from tilewright.compiler.vectors import longest_buffer
@@ -31,10 +31,7 @@ class Room:
 
 
 def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> TooSmall:
-    """The error for the candidate that lacks the fewest bytes; memories that every candidate lacks come first.
-
-    The nodes of reductions across lanes are at fault themselves: no other plan cuts their rows.
-    """
+    """The error for the candidate that lacks the fewest bytes; memories that every candidate lacks come first."""
     most = {name: room[name].most for name in words}
     lacking = {name: np.maximum(needed - most[name], 0) for name, needed in words.items()}
     total = sum(lack * machine.memories[name].word_bytes for name, lack in lacking.items())
@@ -51,8 +48,7 @@ def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], word
     changes = " ".join(f"--set {larger_memory(machine, name, depth)}" for name, depth in depths.items())
     fact = f"its smallest tile needs {', and '.join(needs)}"
     error = TooSmall(describe(shape.cover.nest), fact, depths, f"try {changes}")
-    if shape.cover.space.across != NO_LOOP:
-        error.nodes = shape.cover.nest.nodes
+    error.nodes = shape.cover.nest.nodes
     return error
 
 

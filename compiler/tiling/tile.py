@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tilewright.compiler.errors import RAISING
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access
 from tilewright.compiler.select.bindings import TensorRead
@@ -82,7 +83,12 @@ class _Lowering:
 
     def _nest_stages(self, position: int) -> list[Stage]:
         """The stages of a nest; the first one also brings the tensors that stay on chip."""
-        self._builder.begin(position, self._nests.nests[position].name)
+        nest = self._nests.nests[position]
+        self._builder.begin(position, nest.name)
+        with RAISING.on(nest.nodes):
+            return self._stages_of(position)
+
+    def _stages_of(self, position: int) -> list[Stage]:
         first, following = Stage(), Stage()
         self._builder.sink = first.early
         job = self._job(position, following)

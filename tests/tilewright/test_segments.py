@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import tilewright
-from tests.compiler.models import conv_model, pool_model, random_inputs, run_onnx
+from tests.compiler.models import ModelBuilder, conv_model, pool_model, random_inputs, run_onnx
 from tests.mixed_networks import mixed_network, sandwich
 from tests.rings import long_beyond
 from tests.tilewright.command_line import Command
@@ -231,11 +231,31 @@ def test_every_command_takes_a_network_in_parts(
         assert ended.out.count("# program ") == len(program.programs)
 
 
-def test_what_only_lacks_room_is_refused() -> None:
-    """The machine could do it with more memory: that is for its file to say, not for the host to make good."""
-    model = pool_model(np.random.default_rng(0), "GlobalAveragePool", channels=16, size=64)
-    with pytest.raises(CompileError, match=r"try --set memories\.act\.kib="):
-        tilewright.compile(model, "base16", ["memories.act.kib=1"])
+def test_what_lacks_room_runs_on_the_host() -> None:
+    """All layers at once; what is before them stays on the machine."""
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.quantize(builder.input("x", (1, 16, 12, 12)), 0.05, name="x.q")
+    x = builder.quantize(builder.node("Sigmoid", [x], name="own"), 1 / 256, name="s.q")
+    for name in ("pool0", "pool1"):
+        pool = builder.node("GlobalMaxPool", [x], name=name)
+        builder.output(builder.quantize(pool, 1 / 256, name=f"{name}.q"), name)
+    model = builder.build("pools")
+    program = tilewright.compile(model, "base16", ["memories.act.kib=1"], effort=0)
+    reasons = {node.name: node.reason for node in program.host_nodes}
+    needs = "bytes of act, 1024 are free; try --set memories.act.kib="
+    assert needs in reasons["pool0"] and needs in reasons["pool1"] and "own" not in reasons
+    inputs = random_inputs(model, np.random.default_rng(1))
+    outputs = program.run(inputs).outputs
+    for name, expected in run_onnx(model, inputs).items():
+        np.testing.assert_allclose(outputs[name], expected, atol=1 / 256)
+
+
+def test_without_a_host_what_lacks_room_is_refused_with_enough_memory() -> None:
+    model = pool_model(np.random.default_rng(0), "GlobalMaxPool", channels=16, size=12)
+    with pytest.raises(CompileError, match=r"try --set memories\.act\.kib=") as refused:
+        tilewright.compile(model, "base16", ["memories.act.kib=1"], effort=0, host=False)
+    setting = str(refused.value).rpartition("--set ")[2]
+    assert not tilewright.compile(model, "base16", [setting], effort=0).host_nodes
 
 
 @pytest.mark.parametrize("host", [True, False])

@@ -9,7 +9,11 @@ weights instead, and one with blocks, `y = sum(words_sum(a * w))`, takes as many
                                                   w: channels[0, o, r, 3·s + s_word]
 
 Blocks of a row may overlap, so that none goes beyond the window. A tap in two blocks has its weight in the first and a
-zero in the second.
+zero in the second. A row of fewer taps than a block has words gets taps with weight zero behind it.
+
+Weights that are wider than int8, as asymmetric ones can be, are a sum of terms. Their rows follow each other:
+
+    w: weight[o, i - o, t, r, s]   becomes   w: channels[0, o, 3·t + r, s]
 """
 
 from __future__ import annotations
@@ -101,7 +105,7 @@ def _diagonal(nest: Nest, program: NestProgram) -> _Diagonal | None:
 def _as_diagonal(nest: Nest, vector: Expr, weights: Expr, program: NestProgram) -> _Diagonal | None:
     x, w = nest.reads[vector.name], nest.reads[weights.name]
     values, lane = program.constants.get(w.tensor), nest.result.index[CHANNEL].terms
-    if values is None or not lane or w.outside != 0 or len(w.index) != 4 or len(x.index) != 4 or values.shape[1] != 1:
+    if values is None or not lane or w.outside != 0 or len(w.index) < 4 or len(x.index) != 4 or values.shape[1] != 1:
         return None
     outputs, band = w.index[:2]
     if outputs.terms != lane or outputs.constant or band.constant or len(band.terms) != 2:
@@ -131,22 +135,29 @@ def _tap_by_tap(nest: Nest, diagonal: _Diagonal, program: NestProgram) -> tuple[
     values = program.constants[w.tensor]
     ((lane, _),) = nest.result.index[CHANNEL].terms
     vector = (x.index[BATCH], Affine(((lane, 1),), x.index[CHANNEL].constant), *x.index[ROW:])
-    own = (STILL, Affine(((lane, 1),)), *w.index[ROW:])
+    outputs, _, *terms, rows, columns = values.shape
+    *over_terms, row, column = w.index[ROW:]
+    if over_terms:
+        row = Affine((*((loop, by * rows) for loop, by in over_terms[0].terms), *row.terms), row.constant)
+    own = (STILL, Affine(((lane, 1),)), row, column)
     reads = {
         **nest.reads,
         diagonal.vector: replace(x, index=vector),
         diagonal.weights: Access(f"{w.tensor}.channels", own),
     }
     loops = tuple(loop for loop in nest.loops if loop.name != diagonal.summed)
-    return replace(nest, loops=loops, reads=reads), np.ascontiguousarray(values.transpose(1, 0, 2, 3))
+    of_channels = values.reshape(1, outputs, rows * int(np.prod(terms)), columns)
+    return replace(nest, loops=loops, reads=reads), np.ascontiguousarray(of_channels)
 
 
 def _in_blocks(nest: Nest, diagonal: _Diagonal, weights: NDArray[Any], words: int) -> tuple[Nest, NDArray[Any]] | None:
-    """The nest with the taps of a row in blocks of so many words; None if a row is no longer, or its taps are apart."""
+    """The nest with the taps of a row in blocks of so many words; None if it needs no change, or its taps are apart."""
     x, w = nest.reads[diagonal.vector], nest.reads[diagonal.weights]
     loop = next((loop for loop in nest.loops if w.index[COLUMN] == Affine(((loop.name, 1),))), None)
-    if loop is None or coefficient(x.index[COLUMN], loop.name) != 1 or loop.trip <= words:
+    if loop is None or coefficient(x.index[COLUMN], loop.name) != 1 or loop.trip == words:
         return None
+    if loop.trip < words:
+        return _in_one_block(nest, diagonal.vector, weights, loop, words)
     step = next(step for step in range(words, 0, -1) if (loop.trip - words) % step == 0)
     count, inner = (loop.trip - words) // step + 1, f"{loop.name}_word"
     loops: list[NestLoop] = []
@@ -164,6 +175,17 @@ def _in_blocks(nest: Nest, diagonal: _Diagonal, weights: NDArray[Any], words: in
         taps = weights[..., block * step : block * step + words]
         wide[..., block * words : (block + 1) * words][..., new] = taps[..., new]
     return replace(nest, loops=tuple(loops), reads=reads), wide
+
+
+def _in_one_block(
+    nest: Nest, vector: str, weights: NDArray[Any], loop: NestLoop, words: int
+) -> tuple[Nest, NDArray[Any]]:
+    """The nest with taps of weight zero behind those of a row, which may read any value."""
+    x = nest.reads[vector]
+    loops = tuple(replace(each, trip=words) if each is loop else each for each in nest.loops)
+    reads = {**nest.reads, vector: replace(x, outside=x.outside or 0)}
+    behind = [(0, 0)] * COLUMN + [(0, words - loop.trip)]
+    return replace(nest, loops=loops, reads=reads), np.pad(weights, behind)
 
 
 def _along(access: Access, column: Affine) -> Access:

@@ -11,12 +11,13 @@ import pytest
 
 from tests.blocks import BLOCKS, with_blocks
 from tests.compiler.machines import without
-from tests.compiler.models import conv_model, random_inputs
+from tests.compiler.models import ModelBuilder, conv_model, random_inputs
 from tests.compiler.pipelines import distances, lowered, simulated
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Nest
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.select.diagonals import sum_own_channels
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tiling.options import TilingOptions
@@ -30,15 +31,32 @@ CONVOLUTIONS: Mapping[str, dict[str, Any]] = {
     "5x5": {"kernel": 5, "size": 9, "pads": [2, 2, 2, 2], "relu": True},
     "7x4": {"kernel": (7, 4), "size": 9},
     "batch": {"kernel": 3, "size": 6, "batch": 3},
+    "2x2": {"kernel": 2, "size": 8},
+    "4x2 stride 2": {"kernel": (4, 2), "size": 9, "stride": 2, "pads": PADDED},
 }
-"""Depthwise convolutions whose rows are cut into blocks of three taps: in one, or in two that overlap."""
+"""Depthwise convolutions whose rows are cut into blocks of three taps: in one, with a zero tap or without, or in two
+that overlap.
+"""
 
-TAP_BY_TAP = {"2x2": {"kernel": 2, "size": 8}, "dilated": {"kernel": 3, "size": 9, "dilations": 2}}
-"""Those whose rows have fewer taps than a block, or taps that are apart."""
+TAP_BY_TAP = {"dilated": {"kernel": 3, "size": 9, "dilations": 2}}
+"""Those whose rows have taps that are apart."""
 
 
 def depthwise(channels: int = 20, **settings: Any) -> onnx.ModelProto:
     return conv_model(np.random.default_rng(3), channels, channels, group=channels, **settings)
+
+
+def asymmetric(zero: int, channels: int = 20, kernel: int = 3, size: int = 9, stride: int = 1) -> onnx.ModelProto:
+    """A depthwise convolution with random uint8 weights of any value."""
+    builder = ModelBuilder(np.random.default_rng(4))
+    x = builder.quantize(builder.input("x", (1, channels, size, size)), 0.05, name="x.q")
+    weights = np.random.default_rng(5).integers(0, 256, (channels, 1, kernel, kernel)).astype(np.uint8)
+    leaves = [builder.constant(*each) for each in (("w", weights), ("scale", np.float32(0.01)), ("z", np.uint8(zero)))]
+    w = builder.node("DequantizeLinear", leaves)
+    pads, kernels = [kernel // 2] * 4, [kernel, kernel]
+    y = builder.node("Conv", [x, w], kernel_shape=kernels, pads=pads, strides=[stride, stride], group=channels)
+    builder.output(builder.quantize(y, 0.5, name="y.q"))
+    return builder.build("asymmetric")
 
 
 def mnemonics(model: onnx.ModelProto, machine: Machine) -> set[str]:
@@ -74,6 +92,32 @@ def test_taps_that_make_no_block_stay_on_the_array(name: str) -> None:
 def test_a_convolution_over_all_channels_stays_on_the_array() -> None:
     model = conv_model(np.random.default_rng(3), 20, 20, size=9)
     assert "depthwise" not in mnemonics(model, with_blocks())
+
+
+@pytest.mark.parametrize("taps", [4, 6])
+def test_rows_of_fewer_taps_than_a_block_stay_in_blocks(taps: int) -> None:
+    """On the array it would take three times as long. What is more: a column beside the image, and longer pipelines."""
+    model = depthwise(32, kernel=3, size=16, pads=PADDED)
+    compiled = [
+        compile_model(model, load_machine("dw16", [f"parameters.taps={count}"]), Options(effort=0))
+        for count in (3, taps)
+    ]
+    as_long, longer = map(exact_cycles, compiled)
+    assert longer <= (1 + 0.03 * (taps - 3)) * as_long
+    inputs = random_inputs(model, np.random.default_rng(2))
+    np.testing.assert_array_equal(*(simulated(program, inputs)["result"] for program in compiled))
+
+
+@pytest.mark.parametrize(("zero", "stride"), [(100, 1), (3, 2), (255, 1)])
+def test_weights_wider_than_int8_have_rows_for_each_term(zero: int, stride: int) -> None:
+    model, symmetric = asymmetric(zero, stride=stride), asymmetric(128, stride=stride)
+    in_blocks, plain = (compile_model(each, load_machine("dw16"), Options(effort=0)) for each in (model, symmetric))
+    on_array = compile_model(model, without(load_machine("dw16"), "depthwise"), Options(effort=0))
+    assert "mma" not in {instruction.mnemonic for instruction in in_blocks.instructions}
+    assert exact_cycles(in_blocks) <= 2 * exact_cycles(plain)
+    inputs = random_inputs(model, np.random.default_rng(2))
+    np.testing.assert_array_equal(*(simulated(program, inputs)["result"] for program in (in_blocks, on_array)))
+    assert distances(model, lambda inputs: simulated(in_blocks, inputs), count=2).max() <= 1
 
 
 def test_blocks_of_one_row_overlap_within_the_window() -> None:

@@ -26,6 +26,10 @@ BESIDE = 0.5
 """The share of its memories that a layer without products has to itself: another one may run beside it."""
 
 
+MOST_TILES = 1024
+"""A search tries no way to cut a nest into more tiles than this, unless the best has more: each takes a millisecond."""
+
+
 @dataclass(frozen=True)
 class TileChoice:
     """Sizes of one tile by loop: iterations; of the lane loop, units; of the summed loop, vectors."""
@@ -112,6 +116,8 @@ class Candidates:
         kinds = np.stack([*np.log2(self.cuts.pieces).round(), *of_order], axis=1).astype(np.int64)
         ranked: dict[tuple[int, ...], int] = {}
         for index in np.argsort(self._costs, kind="stable")[: int(self.is_possible.sum())]:
+            if not self._is_tried[index]:
+                continue
             ranked.setdefault(tuple(kinds[index].tolist()), int(index))
             if len(ranked) == most:
                 break
@@ -119,7 +125,7 @@ class Candidates:
 
     def finer(self, times: int) -> TileChoice:
         """The cheapest with at least so many times the tiles that the best one has, or with the most that there are."""
-        most = self.tiles[self.is_possible].max()
+        most = self.tiles[self.is_possible & self._is_tried].max()
         least = min(int(most), times * int(self.tiles[np.argmin(self._costs)]))
         return self.choice(int(np.argmin(np.where(self.tiles >= least, self._costs, np.inf))))
 
@@ -136,6 +142,11 @@ class Candidates:
     def _costs(self) -> NDArray[np.float64]:
         """The cycles of those that fit, infinity for the others."""
         return np.where(self.is_possible, self.cycles, np.inf)
+
+    @cached_property
+    def _is_tried(self) -> NDArray[np.bool_]:
+        """Which have few enough tiles that other ways than the best are measured."""
+        return self.tiles <= max(MOST_TILES, int(self.tiles[np.argmin(self._costs)]))
 
     def _are(self, wanted: TileSizes) -> NDArray[np.bool_]:
         """Which candidates are cut as wanted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import NestProgram
@@ -19,7 +20,7 @@ from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from tilewright.compiler.tiling.room import Room
-from tilewright.compiler.tiling.shape import NestShape, Within
+from tilewright.compiler.tiling.shape import NestShape, Within, extents
 from tilewright.compiler.tiling.surroundings import IN_A_NETWORK, Surroundings
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
 from tilewright.compiler.vectors import longest_buffer, vector_blocks
@@ -65,6 +66,15 @@ def memory_read(shape: NestShape, constants: Collection[str], otherwise: str) ->
 def read_in_blocks(covers: Sequence[Cover]) -> frozenset[str]:
     """The tensors of which some nest reads blocks of words."""
     return frozenset(cover.nest.reads[read].tensor for cover in covers for read in cover.block_reads)
+
+
+def most_tiles(plan: Plan) -> int:
+    """How many tiles the nest has that is cut into most, partial sums counted."""
+    return max(map(_tiles, plan.shapes, plan.choices), default=0)
+
+
+def _tiles(shape: NestShape, choice: TileChoice) -> int:
+    return prod(-(-extent // choice.sizes.get(loop, extent)) for loop, extent in extents(shape).items())
 
 
 class Planner:

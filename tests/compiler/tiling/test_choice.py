@@ -15,6 +15,7 @@ from tilewright.compiler.emission.lifetimes import buffer_lifetimes, live_lower_
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.select.selector import select
+from tilewright.compiler.tiling.choice import MOST_TILES
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Planner
 from tilewright.isa.files.loader import load_machine
@@ -54,6 +55,20 @@ def test_what_reads_no_weights_goes_over_pixels_first() -> None:
     stores = [operation.bases["d"].offset for operation in program.operations if operation.mnemonic == "store_act"]
     blocks = [offset // (20 * 20 * of.lanes) for offset in stores]
     assert blocks[:4] == [0, 1, 2, 3] and len(blocks) > 4
+
+
+def test_a_search_makes_no_more_tiles_than_a_nest_of_many_columns_needs() -> None:
+    """Of 70,000 columns, a tile of 17,500 is considered, one of 5,000, and so on; one for each column is not tried."""
+    of = machine("base16")
+    network = network_for(of, 0)
+    output = network.rescale(network.input(1, 16, 1, 70_000))
+    selection = select(network.program(output), of)
+    planner = Planner(selection, TilingOptions(residency="none"))
+    residency = planner.plan().residency
+    found = planner.candidates(0, residency)
+    assert found.tiles[found.is_possible].max() == 70_000
+    tried = [*planner.ranked(0, residency, 64), *(planner.finer(0, residency, times) for times in (2, 64, 100_000))]
+    assert max(-(-70_000 // tile.sizes["x"]) for tile in tried) <= MOST_TILES
 
 
 def test_of_tiles_that_are_the_same_in_either_loop_order_one_is_ranked() -> None:

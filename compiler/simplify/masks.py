@@ -5,45 +5,61 @@
     Softmax(x + m1 + m2)        or x + (m1 + m2), or a Where among them: what either leaves out is left out
 
 Constants become one array, an attribute. What is computed becomes one tensor of 1 and 0 that is read beside the scores,
-the product of all masks.
+the product of all masks. A row of which nothing is left keeps what is greatest in it, as float32 sums do
+(`compiler/simplify/full_rows.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.full_rows import (
+    NEGLIGIBLE,
+    MaskPart,
+    computed_rows,
+    constant_rows,
+    is_zero_or_negligible,
+    of_rank,
+    with_live_rows,
+)
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.softmax import ALONG_ONE, MASK
 from tilewright.compiler.simplify.truths import Truths
 
-NEGLIGIBLE = -5000.0
-"""What is added to a score that counts for nothing: at most this, often -10000, float32's least number or -∞."""
+
+@dataclass(frozen=True)
+class _Mask:
+    """A constant, or a tensor that is computed: a mask that is added, or a condition for scores to be replaced."""
+
+    value: NDArray[np.float32] | None = None  # of a constant; 0 leaves the scores as they are
+    name: str = ""
+    replaces: bool = False
+    is_kept: bool = True  # what a condition is where the scores stay
+    least: float = -np.inf  # what a condition puts in the scores' place
 
 
 @dataclass(frozen=True)
 class _Masked:
-    """A tensor as scores and what is added to them; masks alone have no scores."""
+    """A tensor as scores and what is done to them, in this order; masks alone have no scores."""
 
     scores: str | None
-    kept: tuple[NDArray[np.bool_], ...] = ()  # where constants leave the scores as they are
-    computed: tuple[str, ...] = ()
-    chosen: tuple[tuple[str, bool], ...] = ()  # conditions, and what they are where the scores stay
+    masks: tuple[_Mask, ...] = ()
     operators: tuple[Operator, ...] = ()
 
     def joined(self, other: _Masked, operator: Operator) -> _Masked:
         scores = other.scores if self.scores is None else self.scores
-        operators = (*self.operators, *other.operators, operator)
-        kept, computed = self.kept + other.kept, self.computed + other.computed
-        return _Masked(scores, kept, computed, self.chosen + other.chosen, operators)
+        return _Masked(scores, self.masks + other.masks, (*self.operators, *other.operators, operator))
+
+    @property
+    def computed(self) -> list[str]:
+        return [mask.name for mask in self.masks if mask.name]
 
 
 def masked(operator: Operator, view: View) -> Replacement | None:
@@ -56,33 +72,45 @@ def masked(operator: Operator, view: View) -> Replacement | None:
         return None
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", -1) % max(1, len(shape))
-    kept = reduce(np.logical_and, found.kept, np.ones((1,) * len(shape), bool))
-    if not np.broadcast_to(kept, shape).any(axis=axis).all():
-        return None  # a row of which nothing is left is no number
     sums = tuple(dict.fromkeys(node for each in found.operators for node in each.nodes))
     nodes = tuple(dict.fromkeys((*sums, *operator.nodes)))
-    if not found.computed and not found.chosen:
-        attributes_with = {**operator.attributes, MASK: np.broadcast_to(kept, shape).astype(np.int8)}
-        return Replacement((replace(operator, inputs=(found.scores,), attributes=attributes_with, nodes=nodes),))
-    given = (*found.computed, *(condition for condition, _ in found.chosen))
-    whole = np.broadcast_shapes(*(view.type(mask).shape for mask in given), *(k.shape for k in found.kept))
-    if not _fits(whole, shape, axis):
-        return None
     beside = Truths(f"{found.operators[-1].name}.kept", sums, view)
-    tensor = _kept(found, kept if found.kept else None, beside)
-    if tensor is None:
+    if not found.computed:
+        constants = [(mask.value, mask.replaces) for mask in found.masks if mask.value is not None]
+        rows = constant_rows(constants, shape, axis, _largest(found.scores, view))
+        if rows is None:
+            return None
+        live = beside.constant_truth(rows.live) if rows.live.size else None
+        attributes_with = {**operator.attributes, MASK: rows.kept}
+        made = replace(
+            operator, inputs=(_with_live(found.scores, live, beside),), attributes=attributes_with, nodes=nodes
+        )
+        return Replacement((*beside.operators, made), beside.tensors, beside.constants)
+    sizes = [view.type(mask).shape for mask in found.computed]
+    sizes += [mask.value.shape for mask in found.masks if mask.value is not None]
+    if not _fits(np.broadcast_shapes(*sizes), shape, axis):
         return None
-    made = replace(operator, inputs=(found.scores, tensor), nodes=tuple(dict.fromkeys((*beside.nodes, *nodes))))
+    parts = _parts(found.masks, max(3, *map(len, sizes[: len(found.computed)])), beside)
+    if parts is None:
+        return None
+    kept, live = computed_rows(parts, beside)
+    inputs = (_with_live(found.scores, live, beside), kept)
+    made = replace(operator, inputs=inputs, nodes=tuple(dict.fromkeys((*beside.nodes, *nodes))))
     return Replacement((*beside.operators, made), beside.tensors, beside.constants)
+
+
+def _with_live(scores: str, live: str | None, truths: Truths) -> str:
+    return scores if live is None else with_live_rows(scores, live, truths)
 
 
 def _masked(name: str, view: View) -> _Masked:
     """A tensor with its masks taken off, as far as they are ones."""
     value, plain = view.constant(name), _Masked(name)
     if value is not None:
-        return _Masked(None, (value == 0,)) if value.size > 1 and is_zero_or_negligible(value) else plain
+        is_mask = value.size > 1 and is_zero_or_negligible(value)
+        return _Masked(None, (_Mask(value.astype(np.float32)),)) if is_mask else plain
     if _is_mask(name, view):
-        return _Masked(None, (), (name,))
+        return _Masked(None, (_Mask(name=name),))
     producer = view.producer(name, "onnx.Add", "onnx.Where")
     if producer is None:
         return plain
@@ -103,14 +131,12 @@ def _chosen(choice: Operator, view: View) -> _Masked | None:
     for scores, value, is_kept in ((first, values[1], True), (second, values[0], False)):
         if value is None or not (value <= NEGLIGIBLE).all():
             continue
+        mask = _Mask(name=condition, replaces=True, is_kept=is_kept, least=float(value.max()))
         if is_first is not None:
-            return _masked(scores, view).joined(_Masked(None, (is_first.astype(bool) == is_kept,)), choice)
-        return _masked(scores, view).joined(_Masked(None, chosen=((condition, is_kept),)), choice)
+            replacing = np.where(is_first.astype(bool) == is_kept, np.float32(0), value.astype(np.float32))
+            mask = _Mask(replacing, replaces=True)
+        return _masked(scores, view).joined(_Masked(None, (mask,)), choice)
     return None
-
-
-def is_zero_or_negligible(value: NDArray[Any]) -> bool:
-    return bool(((value == 0) | (value <= NEGLIGIBLE)).all())
 
 
 def _is_mask(name: str, view: View) -> bool:
@@ -131,22 +157,37 @@ def _fits(mask: Sequence[int], shape: Sequence[int], axis: int) -> bool:
     return mask[-2] in (1, shape[-2]) and (prod(mask[:-2]) == 1 or tuple(mask[:-2]) == tuple(shape[:-2]))
 
 
-def _kept(found: _Masked, constant: NDArray[np.bool_] | None, truths: Truths) -> str | None:
-    """The product of what all masks keep, 1 or 0; None if a condition is of a form that is not known."""
-    parts: list[str] = []
-    for mask in found.computed:
-        sign = truths.operator("Sign", (mask,))
-        parts.append(truths.whole(truths.operator("Add", (sign, truths.constant(np.array(1, np.float32))))))
-    for condition, is_kept in found.chosen:
-        truth = truths.of(condition)
-        if truth is None:
-            return None
-        parts.append(truth if is_kept else truths.opposite(truth))
-    if constant is not None:
-        rank = max(len(truths.shape(part)) for part in parts)
-        values = truths.constant(constant.reshape(constant.shape[-rank:]).astype(np.int8))
-        parts.append(truths.operator("DequantizeLinear", (values, *truths.steps)))
-    return reduce(lambda one, other: truths.whole(truths.operator("Mul", (one, other))), parts)
+def _parts(masks: Sequence[_Mask], rank: int, truths: Truths) -> list[MaskPart] | None:
+    """Each mask with what it keeps, 1 or 0; None if a condition is of a form that is not known."""
+    parts: list[MaskPart] = []
+    for mask in masks:
+        if mask.value is not None:
+            value = of_rank(mask.value, rank)
+            parts.append(MaskPart(truths.constant_truth(value == 0), mask.replaces, value=value))
+        elif mask.replaces:
+            truth = truths.of(mask.name)
+            if truth is None:
+                return None
+            truth = truths.of_more_dimensions(truth)
+            parts.append(MaskPart(truth if mask.is_kept else truths.opposite(truth), True, least=mask.least))
+        else:
+            steps, added = truths.numbers_of(mask.name), truths.of_more_dimensions(mask.name)
+            sign = truths.operator("Sign", (added,))
+            kept = truths.whole(truths.operator("Add", (sign, truths.constant(np.array(1, np.float32)))))
+            parts.append(MaskPart(kept, False, added, steps))
+    return parts
+
+
+def _largest(scores: str, view: View) -> float:
+    """The largest absolute value that quantised scores can have; of others nothing is known."""
+    dequantize = view.producer(scores, "onnx.DequantizeLinear")
+    if dequantize is None or len(dequantize.inputs) < 3:
+        return 0.0
+    scale, zero = (view.constant(each) for each in dequantize.inputs[1:3])
+    if scale is None or zero is None or zero.dtype.kind not in "iu":
+        return 0.0
+    limits = np.iinfo(zero.dtype)
+    return float(scale.max()) * max(limits.max - int(zero.min()), int(zero.max()) - limits.min)
 
 
 MASK_FORMS = {"onnx.Softmax": (masked,)}

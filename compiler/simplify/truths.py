@@ -33,6 +33,9 @@ JOINED = {"onnx.And": "Mul", "onnx.Or": "Max"}
 MOVES = frozenset(f"onnx.{name}" for name in ("Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"))
 """Operators that move the elements of their first operand."""
 
+KEEPS_ZERO = frozenset(f"onnx.{name}" for name in ("DequantizeLinear", "Div", "Mul", "QuantizeLinear", "Reshape"))
+"""Operators whose result is 0 where their first operand is, if the others are constants."""
+
 DIGITS = 16
 """Of a constant's hash in its name."""
 
@@ -52,7 +55,7 @@ class Truths:
         """A condition as a real tensor of 1 and 0; None if it is of another form."""
         value, producer = self._view.constant(condition), self._view.producer(condition)
         if value is not None:
-            return self.operator("DequantizeLinear", (self.constant(value.astype(np.int8)), *self.steps))
+            return self.constant_truth(value)
         if producer is None:
             return None
         self.nodes = tuple(dict.fromkeys((*self.nodes, *producer.nodes)))
@@ -70,6 +73,10 @@ class Truths:
         if producer.kind == XOR:
             return self.whole(self.operator("Abs", (self.whole(self.operator("Sub", known)),)))
         return self.whole(self.operator(JOINED[producer.kind], known))
+
+    def constant_truth(self, value: NDArray[Any]) -> str:
+        """A constant of 1 and 0, dequantised."""
+        return self.operator("DequantizeLinear", (self.constant(value.astype(np.int8)), *self.steps))
 
     def opposite(self, truth: str) -> str:
         """1 - a truth."""
@@ -98,8 +105,60 @@ class Truths:
         dtype = self._type(inputs[-1]).dtype if kind == "QuantizeLinear" else "float32"
         return self._made(Operator(self._title, f"onnx.{kind}", inputs, (), {}, self.nodes), TensorType(dtype, shape))
 
+    def greatest(self, name: str) -> str:
+        """The greatest value along the last dimension, which stays with one element."""
+        shape = self.shape(name)
+        attributes = {"axes": (len(shape) - 1,), "keepdims": 1}
+        made = Operator(self._title, "onnx.ReduceMax", (name,), (), attributes, self.nodes)
+        return self._made(made, TensorType("float32", (*shape[:-1], 1)))
+
+    def of_more_dimensions(self, name: str) -> str:
+        """The tensor with three dimensions, if it has two: then rows are no images, whose last words hold anything."""
+        shape = self.shape(name)
+        if len(shape) != 2:
+            return name
+        wanted = self.constant(np.array((1, *shape), np.int64))
+        made = Operator(self._title, "onnx.Reshape", (name, wanted), (), {}, self.nodes)
+        return self._made(made, TensorType("float32", (1, *shape)))
+
     def shape(self, name: str) -> tuple[int, ...]:
         return self._type(name).shape
+
+    def steps_of(self, name: str) -> tuple[str, str] | None:
+        """The tensors of scale and zero point of a quantised tensor with one of each."""
+        producer = self._view.producer(name, "onnx.DequantizeLinear")
+        return None if producer is None or self._steps_of(name) is None else (producer.inputs[1], producer.inputs[2])
+
+    def product_before(self, name: str) -> list[Operator]:
+        """What computes a tensor of a product of matrices, if zeros stay zeros in it and nothing else reads any of it.
+
+        The first of them reads a quantised matrix with as many rows as the tensor. Empty if there is no such product.
+        """
+        found, view, source = list[Operator](), self._view, name
+        while (producer := view.producer(source)) is not None:
+            is_product = producer.kind == "onnx.MatMul"
+            is_passed = all(view.constant(each) is not None for each in producer.inputs[1:])
+            if is_product and not any(each.kind == "onnx.MatMul" for each in found):
+                pass
+            elif self.steps_of(source) is not None and any(each.kind == "onnx.MatMul" for each in found):
+                return found[::-1] if self.shape(source)[:-1] == self.shape(name)[:-1] else []
+            elif producer.kind not in KEEPS_ZERO or not is_passed:
+                return []
+            if source in view.outputs or not view.is_read_once(source):
+                return []
+            found.append(producer)
+            source = producer.inputs[0]
+        return []
+
+    def remade(self, operator: Operator, inputs: tuple[str, ...]) -> str:
+        """The result of an operator with other operands of the same shapes."""
+        return self._made(replace(operator, inputs=inputs), self._type(operator.outputs[0]))
+
+    def numbers_of(self, name: str) -> tuple[float, int]:
+        """Scale and zero point of a quantised tensor with one of each."""
+        found = self._steps_of(name)
+        assert found is not None, name
+        return found
 
     def _type(self, name: str) -> TensorType:
         return self.tensors.get(name) or self._view.type(name)

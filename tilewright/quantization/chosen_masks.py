@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from tilewright.compiler.simplify.masks import NEGLIGIBLE
+from tilewright.compiler.simplify.full_rows import NEGLIGIBLE
 
 CHOICE = "Where"
 """The operator that chooses."""

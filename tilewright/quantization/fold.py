@@ -17,7 +17,7 @@ from onnxscript.optimizer import optimize_ir
 from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, RewriteRuleSet
 
 from tilewright.compiler.errors import CompileError, first_line
-from tilewright.compiler.simplify.masks import NEGLIGIBLE
+from tilewright.compiler.simplify.full_rows import NEGLIGIBLE
 from tilewright.compiler.simplify.rewrite import fresh_name
 from tilewright.quantization.silent import silent
 

@@ -20,7 +20,7 @@ from tilewright.compiler.importers.onnx_import import build_graph, is_fixed
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.reach import reads
 from tilewright.compiler.simplify import FORMS
-from tilewright.compiler.simplify.masks import NEGLIGIBLE, is_zero_or_negligible
+from tilewright.compiler.simplify.full_rows import NEGLIGIBLE, is_zero_or_negligible
 from tilewright.compiler.simplify.rewrite import rewrite
 from tilewright.compiler.simplify.tables import FUNCTIONS
 from tilewright.quantization.chosen_masks import CHOICE, chosen_values

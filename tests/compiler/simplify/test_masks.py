@@ -69,11 +69,11 @@ def test_what_is_added_besides_is_no_mask() -> None:
         simplified(model)
 
 
-def test_a_row_of_which_nothing_is_left_is_no_softmax_of_ours() -> None:
+def test_a_row_of_which_infinity_leaves_nothing_is_no_number() -> None:
     kept = causal(12)
     kept[0] = False
     with pytest.raises(CompileError):
-        simplified(masked_model((1, 12, 12), kept))
+        simplified(masked_model((1, 12, 12), kept, least=-np.inf))
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,9 @@ def quantize_command(
             help="Leave a node, or all of an operator, in float; auto leaves those that hurt most. May be repeated.",
         ),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse a network in which a layer's own range costs more than 6 dB.")
+    ] = False,
     shape: Shape = None,
     seed: Seed = 0,
     json: Json = None,
@@ -63,12 +66,13 @@ def quantize_command(
             shapes=parse_shapes(shape or ()),
             seed=seed,
             keep=keep or (),
+            strict=strict,
         )
     write_output(output, quantized.content)
     print_warnings(quantized)
     summary = quantize_summary(quantized)
     if report({"model": str(model), "output": str(output), **summary}, json, output):
-        print_quantize_summary(f"{output}: {_calibrated(summary)}", summary)
+        print_quantize_summary(f"{output}: {_calibrated(summary)}{_losing(summary)}", summary)
 
 
 def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
@@ -89,10 +93,15 @@ def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
                 "part": parts.get(layer.tensor),
                 "snr_db": _rounded(layer.snr_db),
                 "drop_db": _rounded(layer.drop_db),
+                "own_db": _rounded(layer.own_db),
             }
             for layer in quantized.layers
         ],
+        "losses": [{"name": loss.name, "loses_db": _rounded(loss.loses_db)} for loss in quantized.losses],
         "hurting": [layer.name for layer in quantized.hurting],
+        "pieces": [
+            {"name": curve.name, "count": curve.count, "gain_db": _rounded(curve.gain_db)} for curve in quantized.pieces
+        ],
         "kept": [{"nodes": list(kept.nodes), "gain_db": _rounded(kept.gain_db)} for kept in quantized.kept],
     }
 
@@ -112,6 +121,8 @@ def print_quantize_summary(title: str, summary: dict[str, Any]) -> None:
     ]
     print_table(title, ("layer", "operators", "SNR in dB", "drop in dB"), rows)
     typer.echo(f"\n{hurting_line(summary)}")
+    for curve in summary["pieces"]:
+        typer.echo(f"in {curve['count']} pieces: {curve['name']} gains {curve['gain_db']:.1f} dB")
     for kept in summary["kept"]:
         gain = "" if kept["gain_db"] is None else f": the worst output gains {kept['gain_db']:.1f} dB"
         typer.echo(f"kept in float: {', '.join(kept['nodes'])}{gain}")
@@ -139,6 +150,15 @@ def hurting_line(summary: dict[str, Any]) -> str:
     if not summary["hurting"]:
         return "no layer doubles the noise of its operands"
     return "layers that hurt most: " + ", ".join(f"{name} (-{drops[name]:.1f} dB)" for name in summary["hurting"])
+
+
+def _losing(summary: dict[str, Any]) -> str:
+    """What loses more than 6 dB, for the first line."""
+    from tilewright.quantization.noise import MOST_NAMED, TOO_MUCH_DB
+
+    found = [f"{loss['name']} ({loss['loses_db']:.1f})" for loss in summary["losses"]]
+    more = "" if len(found) <= MOST_NAMED else f" and {len(found) - MOST_NAMED} more"
+    return f"; more than {TOO_MUCH_DB:g} dB lost: {', '.join(found[:MOST_NAMED])}{more}" if found else ""
 
 
 def _calibrated(summary: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     for row in rows:
         table.add_row(*(Text(format_value(value)) for value in row))
     console = Console(highlight=False)
-    console.print(Text(title, style="bold"))
+    console.print(Text(title, style="bold"), soft_wrap=True)
     with console.capture() as captured:
         console.print(table, width=terminal_width())
     console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))

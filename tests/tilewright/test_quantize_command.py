@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as api
 from tests.compiler.models import run_onnx
+from tests.front_ends import norm, sounds
 from tests.tilewright.command_line import Command, Ended
 from tests.tilewright.quantization.float_networks import CHANNELS, FloatBuilder, cnn, samples
 from tilewright.quantize_command import print_quantize_summary
@@ -63,7 +64,7 @@ def test_json_has_what_the_table_shows(tilewright: Command, model_file: Path, da
         "activations": "int8",
         "samples": 8,
         "seed": None,
-        "warnings": [],
+        "warnings": list(quantized.warnings),
     }
     assert [(layer["name"], layer["operators"]) for layer in found["layers"]] == [
         (layer.name, list(layer.operators)) for layer in quantized.layers
@@ -71,6 +72,44 @@ def test_json_has_what_the_table_shows(tilewright: Command, model_file: Path, da
     assert found["layers"][0]["drop_db"] is None
     assert found["layers"][1]["snr_db"] == round(quantized.layers[1].snr_db or 0, 2)
     assert found["hurting"] == [layer.name for layer in quantized.hurting]
+
+
+def test_a_range_that_costs_much_is_warned_of_and_strictly_refused(
+    tilewright: Command, model_file: Path, data_file: Path, tmp_path: Path
+) -> None:
+    """Percentile 99.9 of eight samples cuts a quarter of a decade off conv1."""
+    output = tmp_path / "int8.onnx"
+    command = ("quantize", model_file, "--calibration", data_file, "-o", output)
+    cut = ("--method", "percentile", "--percentile", "99.9")
+    ended = tilewright(*command, *cut)
+    assert ended.code == 0
+    assert ended.err.startswith("warning: conv1 (Conv+Relu) loses 13.0 dB by its own range")
+    assert "conv1 (14.5)" in " ".join(ended.out.splitlines()[:3])
+    output.unlink()
+    require_fault(
+        tilewright(*command, *cut, "--strict"),
+        f"{model_file}: conv1 (Conv+Relu) loses 13.0 dB by its own range; expected at most 6 dB. Try --method minmax, "
+        "leave it in float with --keep conv1, or leave out --strict",
+    )
+    assert not output.exists()
+    assert tilewright(*command, "--strict").code == 0
+
+
+def test_a_curve_in_pieces_is_one_line(tilewright: Command, tmp_path: Path) -> None:
+    onnx.save(norm("of a row"), tmp_path / "norm.onnx")
+    np.savez(tmp_path / "data.npz", x=sounds())
+    ended = tilewright(
+        "quantize", tmp_path / "norm.onnx", "--calibration", tmp_path / "data.npz", "-o", tmp_path / "int8.onnx"
+    )
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert [line[0] for line in lines if line and line[-1][-1].isdigit()][-5:] == [
+        "x",
+        "first",
+        "squares",
+        "total",
+        "apart",
+    ]
+    assert "in 3 pieces: apart gains 15.1 dB" in ended.out
 
 
 def test_random_data_is_warned_of(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
@@ -195,7 +234,7 @@ def test_shows_one_step_for_each_part(capsys: pytest.CaptureFixture[str]) -> Non
         {"name": name, "operators": ["Mul"], "tensor": name, "part": part, "snr_db": ratio, "drop_db": 1.0}
         for name, ratio, part in [*rows, ("head", 28.0, None)]
     ]
-    print_quantize_summary("small", {"layers": layers, "hurting": [], "kept": []})
+    print_quantize_summary("small", {"layers": layers, "hurting": [], "pieces": [], "kept": []})
     assert [line.split() for line in capsys.readouterr().out.splitlines()[2:4]] == [
         ["cell/step1/hidden", "(lowest", "of", "2)", "Mul", "29.0", "1.0"],
         ["head", "Mul", "28.0", "1.0"],

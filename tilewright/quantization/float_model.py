@@ -68,6 +68,12 @@ class FloatModel:
         return tuple(_input(value) for value in self.plain.graph.input)
 
     @property
+    def tensors(self) -> frozenset[str]:
+        """What the prepared network reads and computes."""
+        graph = self.prepared.graph
+        return frozenset((*(v.name for v in graph.input), *(name for node in graph.node for name in node.output)))
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """The results that are float32."""
         return float_outputs(self.plain)
@@ -84,22 +90,22 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     source = read_source(content, shapes).model
     _require_float(source, name)
     require_harmless(source, name)
-    plain = _inferred(_with_known_opset(steps_first(_without_initial_inputs(source)), name), name)
+    plain = inferred(_with_known_opset(steps_first(_without_initial_inputs(source)), name), name)
     whole = plain
     if has_attention(plain):
-        plain = write_attention(plain, lambda made: _inferred(made, name), frozenset(keep) | runnable(plain))
-        whole = write_attention(plain, lambda made: _inferred(made, name), frozenset(keep))
+        plain = write_attention(plain, lambda made: inferred(made, name), frozenset(keep) | runnable(plain))
+        whole = write_attention(plain, lambda made: inferred(made, name), frozenset(keep))
     folded = fold(whole, name)
     if has_choices(folded):
         folded = write_chosen_masks(folded, frozenset(keep))
     if not has_recurrent_nodes(plain):
         return FloatModel(name, plain, _prepared(folded, name), {})
-    written = write_out(_inferred(folded, name), frozenset(keep))
-    return FloatModel(name, plain, _prepared(fold(_inferred(written.model, name), name), name), written.alike)
+    written = write_out(inferred(folded, name), frozenset(keep))
+    return FloatModel(name, plain, _prepared(fold(inferred(written.model, name), name), name), written.alike)
 
 
 def _prepared(folded: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    return _inferred(own_weights(plain_gemm(folded)), name)
+    return inferred(own_weights(plain_gemm(folded)), name)
 
 
 def float_outputs(model: onnx.ModelProto) -> tuple[str, ...]:
@@ -159,7 +165,7 @@ def _with_known_opset(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     return model
 
 
-def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+def inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     """The model with the type of every tensor, and a name for every node."""
     taken = {node.name for node in model.graph.node}
     for position, node in enumerate(model.graph.node):

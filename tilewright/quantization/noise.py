@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import onnx
 
 from tilewright.quantization.float_model import float_outputs
 from tilewright.quantization.samples import Samples
+from tilewright.quantization.steps import Steps, steps_of
 from tilewright.quantization.tensors import Tensors
 
 EIGHT_BITS_DB = 49.9
@@ -22,6 +24,9 @@ EIGHT_BITS_DB = 49.9
 
 LOWEST_DB = -100.0
 """The ratio of noise without a signal."""
+
+TOO_MUCH_DB = 6.0
+"""What a layer may lose before a user has to know: more is less than half of the signal's precision left."""
 
 HURTS_DB = 3.0
 """A layer hurts if it at least doubles the power of the noise."""
@@ -48,7 +53,8 @@ class Layer:
 class LayerNoise:
     """A layer's signal-to-noise ratio, and by how much it is lower than that of its worst operand.
 
-    `snr_db` is None if there is no noise at all; `drop_db` is None for inputs and for exact results.
+    `snr_db` is None if there is no noise at all; `drop_db` is None for inputs and for exact results. `own_db` is the
+    ratio that the result would have if nothing but itself were quantised; None where it has no steps of its own.
     """
 
     name: str
@@ -58,6 +64,18 @@ class LayerNoise:
     operands: tuple[str, ...]
     snr_db: float | None
     drop_db: float | None
+    own_db: float | None = None
+
+    @property
+    def range_costs_db(self) -> float:
+        """By how much the ratio is lower because this result has eight bits in this range, its operands as they are.
+
+        0 where the result is not worse than its operands, or has no steps.
+        """
+        if self.snr_db is None or self.own_db is None or self.drop_db is None:
+            return 0.0
+        others = 1 - 10 ** ((self.snr_db - self.own_db) / 10)  # the part of the noise that comes from elsewhere
+        return min(max(0.0, self.drop_db), -10 * math.log10(others) if others > 0 else math.inf)
 
 
 def measure_noise(
@@ -65,23 +83,35 @@ def measure_noise(
 ) -> tuple[LayerNoise, ...]:
     """The noise of every layer, in order; `names` says what tensors of `model` are called in `quantized`."""
     names = {**names, **{output: output for output in float_outputs(model)}}
-    ratios = signal_to_noise(
-        Tensors(model, list(names), name), Tensors(quantized, list(names.values()), name), names, samples
-    )
-    return tuple(_noise(layer, ratios) for layer in find_layers(model, names))
+    exact, noisy = Tensors(model, list(names), name), Tensors(quantized, list(names.values()), name)
+    own: dict[str, float | None] = {}
+    ratios = signal_to_noise(exact, noisy, names, samples, steps_of(quantized, names), own)
+    return tuple(_noise(layer, ratios, own) for layer in find_layers(model, names))
 
 
 def signal_to_noise(
-    exact: Tensors, noisy: Tensors, names: Mapping[str, str], samples: Samples
+    exact: Tensors,
+    noisy: Tensors,
+    names: Mapping[str, str],
+    samples: Samples,
+    steps: Mapping[str, Steps] = MappingProxyType({}),
+    own: dict[str, float | None] | None = None,
 ) -> dict[str, float | None]:
-    """The ratio in dB of each tensor, given by its names in both networks; None where nothing differs."""
-    signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+    """The ratio in dB of each tensor, given by its names in both networks; None where nothing differs.
+
+    `own` gets the ratios of tensors that are nothing but rounded to their own `steps`.
+    """
+    signal, noise, rounding = (dict.fromkeys(names, 0.0) for _ in range(3))
     for feed in samples:
         expected, came = exact(feed), noisy(feed)
         for tensor, other in names.items():
             real = expected[tensor].astype(np.float64)
             signal[tensor] += float(np.square(real).sum())
             noise[tensor] += float(np.square(real - came[other]).sum())
+            if tensor in steps:
+                rounding[tensor] += float(np.square(real - steps[tensor].rounded(real)).sum())
+    if own is not None:
+        own |= {tensor: _decibel(signal[tensor], rounding[tensor]) for tensor in steps}
     return {tensor: _decibel(signal[tensor], noise[tensor]) for tensor in names}
 
 
@@ -136,14 +166,17 @@ def _collect(
                 waiting.append(source)
 
 
-def _noise(layer: Layer, ratios: Mapping[str, float | None]) -> LayerNoise:
+def _noise(layer: Layer, ratios: Mapping[str, float | None], own: Mapping[str, float | None]) -> LayerNoise:
     ratio = ratios[layer.tensor]
     drop = None
     if ratio is not None and layer.operands:
-        best = min(_or_eight_bits(ratios[operand]) for operand in layer.operands)
+        best = min(or_eight_bits(ratios[operand]) for operand in layer.operands)
         drop = best - ratio
-    return LayerNoise(layer.name, layer.nodes, layer.operators, layer.tensor, layer.operands, ratio, drop)
+    return LayerNoise(
+        layer.name, layer.nodes, layer.operators, layer.tensor, layer.operands, ratio, drop, own.get(layer.tensor)
+    )
 
 
-def _or_eight_bits(ratio: float | None) -> float:
+def or_eight_bits(ratio: float | None) -> float:
+    """A ratio, as far as eight bits allow one."""
     return EIGHT_BITS_DB if ratio is None else min(ratio, EIGHT_BITS_DB)

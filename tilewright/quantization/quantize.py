@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,16 +12,18 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files import write_file
+from tilewright.quantization.attempt import Settings, calibrated
 from tilewright.quantization.chosen_masks import CHOICE
+from tilewright.quantization.costly_ranges import CostlyRange, costly_ranges
+from tilewright.quantization.finer import InPieces, as_one, made_finer
 from tilewright.quantization.float_model import FloatModel, Model, read_float_model
-from tilewright.quantization.islands import inner_tensors, ranges_of_choices, with_masks
 from tilewright.quantization.keep import AUTO, Kept, costly_nodes, named_nodes
-from tilewright.quantization.noise import LayerNoise, hurting, measure_noise, signal_to_noise
-from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names, quantize_model
-from tilewright.quantization.ranges import DEFAULT_PERCENTILE, find_ranges
-from tilewright.quantization.same_scale import join_ranges, join_steps
+from tilewright.quantization.losses import Loss, losses
+from tilewright.quantization.noise import TOO_MUCH_DB, LayerNoise, hurting, signal_to_noise
+from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names
+from tilewright.quantization.ranges import DEFAULT_PERCENTILE
 from tilewright.quantization.samples import Calibration, Samples, read_samples
-from tilewright.quantization.symmetric import even_ranges
+from tilewright.quantization.steps import steps_of
 from tilewright.quantization.tensors import Tensors
 
 SAME_FUNCTION_DB = 60.0
@@ -40,6 +42,8 @@ class QuantizedModel:
     seed: int | None  # of random samples
     kept: tuple[Kept, ...]  # what stays float although it could be quantised
     alike: Mapping[str, tuple[str, ...]]  # tensors that are the same part of each step of a recurrence, by part
+    pieces: tuple[InPieces, ...]  # curves that are computed in pieces
+    costly_ranges: tuple[CostlyRange, ...]  # what costs more than 6 dB
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -62,9 +66,18 @@ class QuantizedModel:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user has to know before using the network."""
-        if self.seed is None:
-            return ()
-        return (f"calibrated with random data (seed {self.seed}): cycles are right, results are not",)
+        if self.seed is not None:
+            return (f"calibrated with random data (seed {self.seed}): cycles are right, results are not",)
+        parts, worst = self.parts, dict[str, CostlyRange]()
+        for each in self.costly_ranges:
+            name = parts.get(each.layer.tensor, each.layer.tensor)
+            worst[name] = max(worst.get(name, each), each, key=lambda one: one.costs_db)
+        return tuple(map(str, worst.values()))
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The layers, and the states of recurrences, that lose more than 6 dB, the worst first."""
+        return losses(self.layers, self.alike)
 
     def save(self, path: str | Path) -> None:
         """Write the ONNX file in one step; raises OSError."""
@@ -81,39 +94,46 @@ def quantize(
     shapes: Shapes | None = None,
     seed: int = 0,
     keep: Sequence[str] = (),
+    strict: bool = False,
 ) -> QuantizedModel:
     """Quantise a float ONNX model to int8, in QDQ form.
 
     `calibration` is a `.npz` file, arrays by input, or "random" (then `seed` counts, and only cycles have a meaning);
     `method` is minmax, percentile or entropy; `activations` int8 or uint8; `shapes` the sizes of inputs that the model
     leaves open. `keep` names nodes or operators that stay float; "auto" stands for those that hurt most, where the
-    outputs gain from it. The same arguments give the same bytes. Raises CompileError for the model, InputError for the
-    rest.
+    outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is an error. The same arguments
+    give the same bytes. Raises CompileError for the model, InputError for the rest.
     """
     if activations not in ACTIVATIONS:
         raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
     float_model = read_float_model(model, shapes, keep)
     samples = read_samples(calibration, float_model.inputs, seed)
-    name, prepared = float_model.name, float_model.prepared
-    found = find_ranges(prepared, samples, method, percentile, name, inner_tensors(prepared))
-    ranges = with_masks(prepared, ranges_of_choices(prepared, found), samples, name)
+    network = calibrated(float_model, Settings(samples, method, percentile, activations))
     _require_same_function(float_model, samples)
-    joined = join_ranges(prepared, even_ranges(prepared, join_steps(float_model.alike, ranges)))
-
-    def quantized_but(kept: Iterable[str]) -> tuple[onnx.ModelProto, tuple[LayerNoise, ...]]:
-        quantized = quantize_model(prepared, joined, activations, name, frozenset(kept))
-        return quantized, measure_noise(prepared, quantized, dequantized_names(prepared, quantized), samples, name)
-
-    kept = list(named_nodes(prepared, [each for each in keep if each != AUTO]))
+    kept = list(named_nodes(float_model.prepared, [each for each in keep if each != AUTO]))
+    named = frozenset(node for each in kept for node in each.nodes)
+    network, pieces = made_finer(network, named)
     if AUTO in keep:
-        named = [node for each in kept for node in each.nodes]
-        _, layers = quantized_but(named)
-        kept += costly_nodes(layers, float_model.outputs, lambda more: quantized_but([*named, *more])[1])
-    quantized, layers = quantized_but(node for each in kept for node in each.nodes)
-    content = quantized.SerializeToString(deterministic=True)
-    return QuantizedModel(
-        content, layers, method, activations, len(samples), samples.seed, tuple(kept), float_model.alike
+        _, layers = network.quantized_but(named)
+        kept += costly_nodes(layers, float_model.outputs, lambda more: network.quantized_but([*named, *more])[1])
+    quantized, layers = network.quantized_but(node for each in kept for node in each.nodes)
+    content, name = quantized.SerializeToString(deterministic=True), float_model.name
+    layers = as_one(layers, pieces, float_model.tensors)
+    steps = steps_of(quantized, dequantized_names(float_model.prepared, quantized))
+    costly = () if samples.seed is not None else costly_ranges(float_model.prepared, layers, steps, samples, name)
+    made = QuantizedModel(
+        content, layers, method, activations, len(samples), samples.seed, tuple(kept), float_model.alike, pieces, costly
     )
+    if strict and costly:
+        worst = max(costly, key=lambda each: each.costs_db)
+        raise CompileError(
+            name,
+            str(worst),
+            expected=f"at most {TOO_MUCH_DB:g} dB",
+            remedy=f"Try --method {'percentile' if method == 'minmax' else 'minmax'}, leave it in float with --keep "
+            f"{worst.layer.name}, or leave out --strict",
+        )
+    return made
 
 
 def _require_same_function(model: FloatModel, samples: Samples) -> None:

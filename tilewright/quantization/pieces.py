@@ -206,7 +206,7 @@ class _Writer:
         return self._parts[tensor]
 
     def _is_positive(self, name: str) -> bool:
-        return name in self.ranges and self.ranges[name].low >= 0
+        return name in self.ranges and bool(self.ranges[name].low >= 0)
 
     def piece(self, curve: Curve, source: str, begin: np.float32 | None, end: np.float32, number: int) -> str:
         """The curve from one end to the other, less what it is at the beginning."""

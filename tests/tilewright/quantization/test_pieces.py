@@ -88,8 +88,13 @@ def test_steps_of_a_recurrence_stay_as_they_are() -> None:
     assert made_finer(read, frozenset())[1] == ()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "model"), [pytest.param(*form, id=form[0]) for form in forms()])
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        pytest.param(*form, id=form[0], marks=pytest.mark.long if number % 4 else pytest.mark.slow)
+        for number, form in enumerate(forms())
+    ],
+)
 def test_front_ends_keep_their_precision_on_the_machine(name: str, model: onnx.ModelProto) -> None:
     """Eight bits of each step left 3.5 to 5.8 dB behind logarithms and 15.2 dB of magnitudes."""
     quantized = tilewright.quantize(model, {"x": sounds()})

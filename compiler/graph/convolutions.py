@@ -10,8 +10,14 @@ from numpy.typing import NDArray
 from tilewright.compiler.graph.graph import MACS, Graph, Operator, stored_shape
 
 
+def has_scales_of_outputs(constant: str, graph: Graph) -> bool:
+    """Whether weights have one scale and zero point, or one for each output channel: the form that is computed."""
+    quantization = graph.tensors[constant].quantization
+    return quantization is None or quantization.axis in (None, 0)
+
+
 def zeros_of(constant: str, graph: Graph) -> NDArray[Any]:
-    """[O]: the integer that means 0 for each index of a constant's first dimension."""
+    """[O]: the integer that means 0 for each output channel of weights that `has_scales_of_outputs`."""
     values, quantization = graph.constants[constant], graph.tensors[constant].quantization
     points = (0,) if quantization is None else quantization.zero_points
     return np.broadcast_to(np.array(points, values.dtype), values.shape[:1])

@@ -24,6 +24,7 @@ from tilewright.compiler.importers.constants import evaluate_constants
 from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.model_sizes import require_few_nodes, require_small_tensors
+from tilewright.compiler.importers.omitted_results import name_omitted_results
 from tilewright.compiler.importers.onnx_links import check_links
 from tilewright.compiler.importers.open_outputs import leave_sizes_open, stand_ins
 from tilewright.compiler.importers.opsets import (
@@ -83,6 +84,7 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
     check_links(model, name)
     with stand_ins(model):
         _check_model(model, name)
+    model = name_omitted_results(model)
     opset = opset_of(model)
     if opset < OLDEST_READ_OPSET:
         model = convert(model, name)

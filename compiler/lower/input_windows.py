@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.convolutions import model_macs, zeros_of
+from tilewright.compiler.graph.convolutions import has_scales_of_outputs, model_macs, zeros_of
 from tilewright.compiler.graph.graph import COLUMN, MACS, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import REORDERING
 from tilewright.compiler.vectors import vector_blocks
@@ -61,6 +61,8 @@ def window_inputs(graph: Graph, machine: Machine) -> tuple[Graph, Mapping[str, W
 def _whole_input_of(operator: Operator, graph: Graph) -> str | None:
     """The graph's input, if this convolution alone reads it, quantised before or not; else None."""
     if operator.kind != "conv" or operator.attributes["group"] != 1 or operator.attributes["dilations"] != (1, 1):
+        return None
+    if not has_scales_of_outputs(operator.inputs[1], graph):
         return None
     name = operator.inputs[0]
     while graph.uses[name] == 1:

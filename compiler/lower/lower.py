@@ -249,5 +249,7 @@ def _output_tensor(name: str, tensor: str, network: Network) -> Tensor:
             turned = _Turned(graph.tensors[held].shape, back)
         held = producer.inputs[0]
         path.append(held)
-    quantized = next(name for name in path if graph.tensors[name].quantization is not None)
+    quantized = next((name for name in path if graph.tensors[name].quantization is not None), None)
+    if quantized is None:
+        raise CompileError(fact=f"output {name!r} is not quantised", expected="QuantizeLinear and DequantizeLinear")
     return _host_tensor(name, graph.tensors[tensor], quantized, turned, None, network)

@@ -169,7 +169,8 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
     weight_type, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
     assert weight_type.quantization is not None
     if weight_type.quantization.axis not in (None, 0):
-        raise CompileError(operator, "its weights have scales along another dimension than the output channels")
+        fact = "its weights have scales along another dimension than the output channels"
+        raise CompileError(operator, fact, expected="one scale, or one for each output channel")
     zeros = np.array(weight_type.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
     scales = np.broadcast_to(np.array(weight_type.quantization.scales, np.float64), (values.shape[0],))
     return values - zeros if zeros.any() else values, scales

@@ -105,7 +105,7 @@ def _compile_in_parts(programs: Programs, keep: Keep | None, host_floats: bool, 
 
 
 def _partitioned(source: Source, machine: Machine, segments: Sequence[Segment]) -> Partitioned:
-    """The network of these parts. Inputs that no part reads are among its ends too."""
+    """The network of these parts. Inputs that no part reads, or that are outputs as they are, are its ends too."""
     return Partitioned(
         machine,
         tuple(segments),

@@ -76,10 +76,13 @@ def _pieces(group: Group, starts: Container[str]) -> Iterator[Group]:
 
 
 def whole_network(source: Source) -> Part:
-    """All of a network as one part of the machine, but inputs that no output depends on."""
+    """All of a network as one part of the machine, but outputs that are inputs, and inputs that only are outputs or that
+    no output depends on.
+    """
     nodes = tuple(name for name in source.nodes if name not in source.free)
-    inputs = tuple(name for name in source.inputs if name not in source.unused)
-    return Part(True, nodes, inputs, source.outputs)
+    used = (name for name in source.inputs if name not in source.unused)
+    inputs = tuple(name for name in used if name in source.readers or name not in source.outputs)
+    return Part(True, nodes, inputs, tuple(name for name in source.outputs if name not in source.inputs))
 
 
 def part_nodes(source: Source, part: Part) -> list[onnx.NodeProto]:
@@ -248,8 +251,9 @@ def _with_tensors(source: Source, groups: Sequence[Group]) -> tuple[Part, ...]:
         )
         for (on_machine, nodes), inputs, mine, outputs in zip(groups, read, made, finished, strict=True)
     ]
-    left = tuple(name for name in source.outputs if not any(name in part.outputs for part in parts))
-    if left:  # constants, and inputs handed on
+    there = {*source.inputs, *(name for part in parts for name in part.outputs)}
+    left = tuple(name for name in source.outputs if name not in there)
+    if left:  # constants
         parts.append(Part(False, (), _in_order(source, _roots(source, sided, left)), left))
     return tuple(parts)
 

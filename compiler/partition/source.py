@@ -34,6 +34,7 @@ from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.reach import drop_unreached_nodes, reached, reads
 from tilewright.compiler.importers.remarks import reasons_of
 from tilewright.compiler.importers.schemas import check_node, check_schema
+from tilewright.compiler.partition.beside import nodes_beside
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ def index_model(model: onnx.ModelProto) -> Source:
             reading.setdefault(tensor, []).append(name)
     readers = {tensor: tuple(names) for tensor, names in reading.items()}
     opset = opset_of(model)
-    refused = {**_refused(graph.node, opset, types), **_left_to_host(model)}
+    refused = {**nodes_beside(model), **_refused(graph.node, opset, types), **_left_to_host(model)}
     free = _free_nodes(model, initializers, refused)
     return Source(model, nodes, producers, read, readers, types, initializers, free, refused)
 

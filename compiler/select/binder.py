@@ -182,8 +182,6 @@ def _is_along_rows(access: Access, loop: str) -> bool:
 
 
 def _is_of_channels(access: Access, loop: str) -> bool:
-    """Whether a constant has one value for each channel that a loop walks over, or one for all."""
+    """Whether a constant has one value for each channel that a loop walks over, from any on, or one for all."""
     moving = [index for index in access.index if index.terms]
-    if not moving:
-        return True
-    return len(moving) == 1 and moving[0].terms == ((loop, 1),) and moving[0].constant == 0
+    return not moving or (len(moving) == 1 and moving[0].terms == ((loop, 1),))

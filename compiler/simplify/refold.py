@@ -25,8 +25,10 @@ def refold(graph: Graph) -> Graph:
 
 
 def _moves_rows(operator: Operator, graph: Graph) -> bool:
+    if operator.kind != "reshape":
+        return False
     shapes = [graph.tensors[name].shape for name in (*operator.inputs[:1], *operator.outputs)]
-    if operator.kind != "reshape" or max(map(len, shapes)) > 4:
+    if max(map(len, shapes)) > 4:
         return False
     before, after = map(stored_shape, shapes)
     keeps_pixels = before[:ROW] == after[:ROW] and before[ROW] * before[COLUMN] == after[ROW] * after[COLUMN]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.nest.nest import Access, Nest, NestProgram, index_range
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.select.bindings import Parameters
 from tilewright.compiler.select.cover import Step
@@ -103,10 +103,20 @@ def _tables(job: NestJob, constants: Constants, memory: Memory, read: str, block
 
 
 def _values(job: NestJob, constants: Constants, read: str) -> NDArray[Any]:
-    """The values of a constant that a nest reads."""
-    access = job.cover.nest.reads[read]
-    where = tuple([slice(None) if index.terms else index.constant for index in access.index])
+    """The values of a constant that a nest reads: of its channels, which may be a part of the constant's."""
+    nest = job.cover.nest
+    access = nest.reads[read]
+    where = tuple(_place(nest, access, dimension) for dimension in range(len(access.index)))
     return np.asarray(constants[access.tensor][where])
+
+
+def _place(nest: Nest, access: Access, dimension: int) -> slice | int:
+    """Where a nest reads along a dimension of a constant; all along one that no loop names alone, as a table's."""
+    index = access.index[dimension]
+    if not index.terms:
+        return index.constant
+    places = index_range(nest, access, dimension)
+    return slice(places.start, places.stop)
 
 
 def _slot(operand: Operand, parameters: Parameters) -> str:

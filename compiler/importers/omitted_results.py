@@ -1,0 +1,54 @@
+"""Results that a node leaves out get a name, so that what comes later need not know of them.
+
+ONNX writes an empty name for an optional result that nobody wants (LSTM → '', y). ONNX Runtime ends the process for
+such a result of a Split (seen in 1.32).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx
+
+from tilewright.compiler.fresh_names import fresh_name
+from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN
+
+
+def name_omitted_results(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model in which every result has a name, but those left out at the end of a node; these are gone.
+
+    The results of an operator with any number of them, such as Split, all have names: their number counts.
+    """
+    if all(output for node in model.graph.node for output in node.output):
+        return model
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    taken = set(_names(named.graph))
+    for node in named.graph.node:
+        results = list(node.output) if _counts_results(node) else _up_to_last(node.output)
+        for place, result in enumerate(results):
+            if not result:
+                results[place] = fresh_name(f"{node.name or node.op_type}.unused{place}", taken)
+                taken.add(results[place])
+        del node.output[:]
+        node.output.extend(results)
+    return named
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[str]:
+    yield from (value.name for value in (*graph.input, *graph.initializer, *graph.output))
+    for node in graph.node:
+        yield from node.output
+
+
+def _up_to_last(results: Sequence[str]) -> list[str]:
+    """The results up to the last that has a name."""
+    last = max((place for place, result in enumerate(results) if result), default=-1)
+    return list(results[: last + 1])
+
+
+def _counts_results(node: onnx.NodeProto) -> bool:
+    if node.domain not in NAMES_OF_DEFAULT_DOMAIN or not onnx.defs.has(node.op_type):
+        return False
+    results = onnx.defs.get_schema(node.op_type).outputs
+    return bool(results) and results[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic

@@ -17,6 +17,9 @@ QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeL
 RECURRENT = ("LSTM", "GRU", "RNN")
 """Operators that are steps of other operators once they are quantised."""
 
+MOVING_FLOATS = ("reshape", "transpose", "permute")
+"""Operators that may stand between a dequantize and what reads its numbers."""
+
 
 MOVES = (
     *("Cast", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad"),
@@ -65,7 +68,7 @@ def _fault(operator: Operator, graph: Graph) -> CompileError | None:
             if operand.dtype in ENDS and name not in graph.constants:
                 fact = f"its operand {name!r} is {operand.dtype}"
                 return CompileError(operator, fact, expected="int8 or uint8, behind QuantizeLinear")
-    if operator.kind == "dequantize":
+    if operator.kind == "dequantize" or _only_hands_on(operator, graph):
         return None  # its reader is told
     if operator.kind == "quantize":
         if operator.inputs[0] in graph.producers:
@@ -92,6 +95,17 @@ def _fault(operator: Operator, graph: Graph) -> CompileError | None:
     if graph.tensors[operator.outputs[0]].quantization is None:
         return CompileError(operator, "its result is float", expected="a QuantizeLinear after it")
     return None
+
+
+def _only_hands_on(operator: Operator, graph: Graph) -> bool:
+    """Whether an operator gives floats another shape or order, for readers that are all at fault themselves.
+
+    It may come from another node than they do, one that is not at fault: a product of rows [N, 1, C].
+    """
+    if operator.kind not in MOVING_FLOATS or graph.tensors[operator.outputs[0]].quantization is not None:
+        return False
+    readers = graph.readers.get(operator.outputs[0], ())
+    return bool(readers) and all(_fault(each, graph) or _only_hands_on(each, graph) for each in readers)
 
 
 def _is_quantized_constant(name: str, graph: Graph) -> bool:

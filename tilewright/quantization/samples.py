@@ -39,7 +39,7 @@ class Samples:
 
     def __iter__(self) -> Iterator[Feed]:
         for number in range(len(self)):
-            yield {name: array[number] for name, array in self.arrays.items()}
+            yield {name: np.asarray(array[number]) for name, array in self.arrays.items()}  # one number is no array
 
 
 def read_samples(calibration: Calibration, inputs: Sequence[Input], seed: int = 0) -> Samples:

@@ -33,6 +33,10 @@ def test_a_larger_batch_is_cut_into_the_networks() -> None:
 
 
 def test_a_scalar_input_has_one_number_a_sample() -> None:
+    """It is an array, which ONNX Runtime wants, and not a number."""
+    for given in ({"t": np.array([1, 2, 3], np.float32)}, "random"):
+        feeds = [feed["t"] for feed in read_samples(given, [Input("t", "float32", ())])]
+        assert {(type(feed), feed.shape) for feed in feeds} == {(np.ndarray, ())}
     found = read_samples({"t": np.array([1, 2, 3], np.float32)}, [Input("t", "float32", ())])
     assert [float(feed["t"]) for feed in found] == [1, 2, 3]
 

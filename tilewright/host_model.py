@@ -5,7 +5,8 @@ What ONNX Runtime does not take, or is known to compute otherwise, runs in ONNX'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,21 +14,12 @@ import onnx
 
 from tilewright.compiler.errors import first_line
 from tilewright.errors import InputError
+from tilewright.host_pieces import Piece, all_nodes, pieces_of, whole_piece
 from tilewright.host_products import with_exact_products
 from tilewright.host_segments import parse_host_model
 
 OLDEST_OPSET = 13
 """Models are given to ONNX Runtime in the oldest opset that means the same, but in none older than this."""
-
-OTHERWISE: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
-    "DFT": lambda attributes: True,  # less exact than single precision allows
-    "STFT": lambda attributes: True,
-    "MaxUnpool": lambda attributes: True,  # leaves its third input out
-    "Resize": lambda attributes: attributes.get("coordinate_transformation_mode") == b"align_corners",
-    "Dropout": lambda attributes: "seed" in attributes,  # training, with other random numbers
-    "Attention": lambda attributes: attributes.get("is_causal") == 1,  # masks with -inf otherwise
-}
-"""Operators that ONNX Runtime computes otherwise than ONNX's own tests expect, by their attributes."""
 
 NAMED = 5
 """An error names so many of the nodes that cannot run."""
@@ -49,19 +41,47 @@ class HostModel:
     def __init__(self, model: bytes) -> None:
         """Raises InputError for what is not a model, or not all of one."""
         self._model = parse_host_model(model)
-        self._runners: dict[Maker, Runner | Exception] = {}
+
+    @cached_property
+    def _pieces(self) -> tuple[_RunningPiece, ...]:
+        try:
+            pieces = pieces_of(self._model)
+        except Exception:  # a damaged model, of which the evaluators say what is wrong
+            pieces = (whole_piece(self._model),)
+        return tuple(map(_RunningPiece, pieces))
 
     def run(self, outputs: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name: arrays, or what else ONNX knows, such as a sequence of arrays, which is a list.
 
         Raises InputError when neither ONNX Runtime nor the reference evaluator can run it.
         """
-        given = {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in inputs.items()}
-        results = self._first_that_can(lambda runner: runner(outputs, given))
-        return dict(zip(outputs, results, strict=True))
+        known = {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in inputs.items()}
+        if len(self._pieces) == 1:
+            return self._pieces[0].run(outputs, known)
+        constant = {tensor.name: tensor for tensor in self._model.graph.initializer}
+        for piece in self._pieces:
+            known |= piece.run(piece.outputs, {name: known[name] for name in piece.inputs})
+        return {name: known[name] if name in known else onnx.numpy_helper.to_array(constant[name]) for name in outputs}
 
     def require_runnable(self) -> None:
         """Raise InputError when neither ONNX Runtime nor the reference evaluator takes the model."""
+        for piece in self._pieces:
+            piece.require_runnable()
+
+
+class _RunningPiece:
+    """A piece of a model, with the evaluators that have loaded it, or what they raised."""
+
+    def __init__(self, piece: Piece) -> None:
+        self._piece = piece
+        self._runners: dict[Maker, Runner | Exception] = {}
+        self.inputs, self.outputs = piece.inputs, piece.outputs
+
+    def run(self, outputs: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
+        results = self._first_that_can(lambda runner: runner(outputs, inputs))
+        return dict(zip(outputs, results, strict=True))
+
+    def require_runnable(self) -> None:
         self._first_that_can(lambda runner: [])
 
     def _first_that_can(self, work: Callable[[Runner], list[Any]]) -> list[Any]:
@@ -73,42 +93,26 @@ class HostModel:
             except Exception as error:  # evaluators raise whatever their loaders and kernels do
                 first = first or error
         assert first is not None
-        named = [f"{node.name!r} ({node.op_type})" for node in self._model.graph.node]
+        named = [f"{node.name!r} ({node.op_type})" for node in self._piece.model.graph.node]
         nodes = ", ".join(named[:NAMED]) + (f" and {len(named) - NAMED} more" if len(named) > NAMED else "")
         raise InputError(f"the host cannot run its part of the network, {nodes}: {first_line(first)}") from first
 
     def _makers(self) -> tuple[Maker, ...]:
-        """The evaluators that may run the model, in the order in which they are tried."""
-        is_otherwise = any(_is_otherwise(node) for node in all_nodes(self._model.graph))
-        return (_reference_evaluator,) if is_otherwise else (_onnx_runtime, _reference_evaluator)
+        """The evaluators that may run the piece, in the order in which they are tried."""
+        makers = (_onnx_runtime, _reference_evaluator)
+        return makers[::-1] if self._piece.is_otherwise else makers
 
     def _runner(self, make: Maker) -> Runner:
-        """An evaluator with the model loaded, which is tried only once; raises what it raised then."""
+        """An evaluator with the piece loaded, which is tried only once; raises what it raised then."""
         if make not in self._runners:
             try:
-                self._runners[make] = make(self._model)
+                self._runners[make] = make(self._piece.model)
             except Exception as error:  # raised below, now and in later runs
                 self._runners[make] = error
         found = self._runners[make]
         if isinstance(found, Exception):
             raise found
         return found
-
-
-def _is_otherwise(node: onnx.NodeProto) -> bool:
-    if node.op_type not in OTHERWISE:
-        return False
-    typed = [a for a in node.attribute if a.type != onnx.AttributeProto.UNDEFINED]
-    return OTHERWISE[node.op_type]({a.name: onnx.helper.get_attribute_value(a) for a in typed})
-
-
-def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a graph and of the graphs in its nodes' attributes."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from all_nodes(inner)
 
 
 def in_oldest_opset(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -35,7 +35,10 @@ def test_the_product_stays_on_the_machine(shape: Sequence[int], reader: str, is_
     network = token(shape, reader, is_quantized)
     program = tilewright.compile(network.model.SerializeToString(), "base16", effort=0)
     assert "MatMul" not in [node.op_type for node in program.host_nodes]
-    (came,), (expected,) = program.run(network.inputs).outputs.values(), run_onnx(network.model, network.inputs).values()
+    (came,), (expected,) = (
+        program.run(network.inputs).outputs.values(),
+        run_onnx(network.model, network.inputs).values(),
+    )
     assert came.dtype == expected.dtype
     assert came.shape == expected.shape
     assert np.abs(came.astype(np.float64) - expected).max() <= SCALE

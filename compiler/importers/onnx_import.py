@@ -21,8 +21,10 @@ from onnx import numpy_helper
 from tilewright.compiler.errors import CompileError, NodeName, first_line
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.constants import evaluate_constants
+from tilewright.compiler.importers.control_flow import without_known_control_flow
 from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
+from tilewright.compiler.importers.loop_states import count_loops, keep_state_shapes
 from tilewright.compiler.importers.model_sizes import require_few_nodes, require_small_tensors
 from tilewright.compiler.importers.omitted_results import name_omitted_results
 from tilewright.compiler.importers.onnx_links import check_links
@@ -89,10 +91,15 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
     if opset < OLDEST_READ_OPSET:
         model = convert(model, name)
         opset = opset_of(model)
-    inferred = _with_shapes(model, name)
-    require_small_tensors(inferred, name)
-    check_preconditions(inferred, opset, [node_name for node_name, _ in named_nodes(inferred)])
-    return _without_computed_constants(inferred, opset, name), opset
+    model = without_known_control_flow(model, opset)
+    while True:
+        inferred = _with_shapes(model, name)
+        require_small_tensors(inferred, name)
+        check_preconditions(inferred, opset, [node_name for node_name, _ in named_nodes(inferred)])
+        evaluated = _without_computed_constants(inferred, opset, name)
+        model = without_known_control_flow(evaluated, opset)
+        if model is evaluated:
+            return model, opset
 
 
 def _without_computed_constants(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto:
@@ -196,7 +203,12 @@ def _check_model(model: onnx.ModelProto, name: str) -> None:
 
 def _with_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
-        return infer_shapes(model)
+        inferred = infer_shapes(model)
+        for _ in range(count_loops(inferred.graph)):  # a loop's shapes may tell those of the next
+            if not keep_state_shapes(inferred.graph):
+                break
+            inferred = infer_shapes(inferred)
+        return inferred
     except NOT_INFERRED as error:
         _check_what_is_known(model)
         raise CompileError(name, f"shapes do not fit: {first_line(error)}") from error

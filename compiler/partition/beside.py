@@ -15,7 +15,7 @@ from tilewright.compiler.simplify.check import QUANTIZERS
 
 
 def nodes_beside(model: onnx.ModelProto) -> dict[str, CompileError]:
-    """The nodes that make outputs of inputs, and of nothing that is quantised; none where nothing is quantised at all."""
+    """The nodes that make outputs of inputs, and of nothing quantised; none where nothing is quantised at all."""
     graph = model.graph
     if not any(_quantizes(node) for node in graph.node):
         return {}

@@ -76,9 +76,7 @@ def _pieces(group: Group, starts: Container[str]) -> Iterator[Group]:
 
 
 def whole_network(source: Source) -> Part:
-    """All of a network as one part of the machine, but outputs that are inputs, and inputs that only are outputs or that
-    no output depends on.
-    """
+    """All of a network as one part of the machine, but outputs that are inputs, and inputs that no node needs."""
     nodes = tuple(name for name in source.nodes if name not in source.free)
     used = (name for name in source.inputs if name not in source.unused)
     inputs = tuple(name for name in used if name in source.readers or name not in source.outputs)

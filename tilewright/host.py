@@ -19,6 +19,7 @@ from tilewright.isa.program.blocks import from_blocks, in_blocks
 from tilewright.isa.program.partitioned import SHORT_DTYPES
 from tilewright.isa.program.program import (
     NARROW_DTYPES,
+    REALS,
     Program,
     Tensor,
     dram_bytes,
@@ -116,8 +117,10 @@ def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
     match tensor.dtype:
         case "uint8":
             return (array.astype(np.int16) - UNSIGNED_SHIFT).astype(np.int8)
-        case "float32":
-            return quantize(array, *element_scales(tensor), tensor.element).astype(_stored_dtype(tensor))
+        case "float32" | "float16":
+            return quantize(array.astype(np.float32), *element_scales(tensor), tensor.element).astype(
+                _stored_dtype(tensor)
+            )
         case _:
             return array.astype(_stored_dtype(tensor))
 
@@ -126,9 +129,11 @@ def _from_stored(tensor: Tensor, stored: NDArray[Any]) -> NDArray[Any]:
     match tensor.dtype:
         case "uint8":
             return (stored.astype(np.int16) + UNSIGNED_SHIFT).astype(np.uint8)
-        case "float32":
+        case "float32" | "float16":
             scales, zeros = element_scales(tensor)
-            return (stored.astype(np.float32) - zeros.astype(np.float32)) * scales
+            reals = (stored.astype(np.float32) - zeros.astype(np.float32)) * scales
+            with np.errstate(over="ignore"):  # float16 holds less than float32: what it does not hold is infinite
+                return reals.astype(host_dtype(tensor.dtype), copy=False)
         case _:
             return stored.astype(host_dtype(tensor.dtype))
 
@@ -168,7 +173,7 @@ def _require_like(tensor: Tensor, array: NDArray[Any]) -> None:
     _require_form(tensor, ArrayForm(array.dtype, array.shape))
     if array.dtype.name != tensor.dtype and not _holds(tensor, array):
         raise _other_type(tensor, array.dtype)
-    if tensor.dtype == "float32" and np.isnan(array).any():
+    if tensor.dtype in REALS and np.isnan(array).any():
         raise InputError(f"input {tensor.name!r} holds NaN, which has no quantised value")
 
 

@@ -23,7 +23,7 @@ from tilewright.compiler.simplify.kinds import NAMING, REORDERING
 from tilewright.compiler.simplify.permutes import at_most_four
 from tilewright.compiler.simplify.transposes import is_at_the_start
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import DTYPES, INTEGERS, WIDE_DTYPES, Tensor
+from tilewright.isa.program.program import DTYPES, INTEGERS, REALS, WIDE_DTYPES, Tensor
 from tilewright.isa.program.windows import Windows
 
 
@@ -170,12 +170,12 @@ def _input_tensor(
     graph = network.graph
     host = graph.tensors[name] if windowed is None else windowed.host
     quantizers = [operator for operator in readers.get(name, ()) if operator.kind == "quantize"]
-    if host.dtype == "float32" and len(quantizers) > 1:
+    if host.dtype in REALS and len(quantizers) > 1:
         with RAISING.on([node for quantizer in quantizers for node in quantizer.nodes]):
             raise CompileError(
                 fact=f"input {name!r} is quantised in {len(quantizers)} ways", expected="one scale and zero point"
             )
-    if host.dtype == "float32" and quantizers:
+    if host.dtype in REALS and quantizers:
         quantized = quantizers[0].outputs[0]
         with RAISING.on(quantizers[0].nodes):
             _require_full_range(quantizers[0], graph.tensors[quantized])
@@ -210,7 +210,7 @@ def _host_tensor(
     else:
         scales = scales_of_parts(tensor_type.quantization, tensor_type.shape)
         scales = replace(scales, zero_points=tuple(point - uint8_offset(tensor_type) for point in scales.zero_points))
-    integers = tensor_type.dtype if host.dtype == "float32" and tensor_type.dtype in INTEGERS else "int8"
+    integers = tensor_type.dtype if host.dtype in REALS and tensor_type.dtype in INTEGERS else "int8"
     axes = () if turned is None else turned.axes
     view = () if turned is None or turned.view == host.shape else turned.view
     return Tensor(

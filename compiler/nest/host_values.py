@@ -21,10 +21,10 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
         )
     stored: NDArray[Any]
     match tensor.dtype:
-        case "float32":
+        case "float32" | "float16":
             scales, zeros = element_scales(tensor)
             limits = tensor.element.interval
-            stored = np.clip(np.rint(values / scales) + zeros, limits.low, limits.high)
+            stored = np.clip(np.rint(values.astype(np.float32) / scales) + zeros, limits.low, limits.high)
         case "uint8":
             stored = values.astype(np.int64) - UINT8_OFFSET
         case _:
@@ -40,9 +40,9 @@ def to_host(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     """Dequantise as ONNX's DequantizeLinear, or shift back to uint8."""
     values = in_host_order(stored.astype(np.int64), tensor)
     match tensor.dtype:
-        case "float32":
+        case "float32" | "float16":
             scales, zeros = element_scales(tensor)
-            return np.asarray((values - zeros).astype(np.float32) * scales)
+            return np.asarray((values - zeros).astype(np.float32) * scales).astype(tensor.dtype)
         case "uint8":
             return (values + UINT8_OFFSET).astype(np.uint8)
         case _:

@@ -11,6 +11,7 @@ from tilewright.compiler.simplify.arrange_products import arrange_products
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.blocks import BLOCK_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
+from tilewright.compiler.simplify.casts import CAST_RULES
 from tilewright.compiler.simplify.check import require_integer, require_quantized
 from tilewright.compiler.simplify.choices import CHOICE_FORMS
 from tilewright.compiler.simplify.concats import CONCAT_RULES
@@ -38,6 +39,7 @@ from tilewright.compiler.simplify.transposes import TRANSPOSE_RULES, separate_en
 RULES: Sequence[Rules] = (
     FOLD_RULES,
     CANONICALIZE,
+    CAST_RULES,
     HEAD_RULES,
     BINARY_RULES,
     PRODUCT_FACTOR_RULES,

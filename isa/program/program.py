@@ -34,7 +34,10 @@ WIDE_DTYPES = ("int16", "uint16", "int32")
 INTEGERS = ("int8", *NARROW_DTYPES, *WIDE_DTYPES)
 """What the elements of a tensor may be in DRAM."""
 
-DTYPES = ("float32", "uint8", *INTEGERS)
+REALS = ("float32", "float16")
+"""Types of arrays that the host quantises and dequantises, in float32."""
+
+DTYPES = (*REALS, "uint8", *INTEGERS)
 """Element types of the host's arrays."""
 
 
@@ -51,7 +54,7 @@ class Tensor:
     it, has the elements in the stored order (images of [N, H, W, C] have axes 0, 3, 1, 2). With a `view`, the array
     is first seen as that shape: pixels [N, H · W · C] have the view [N, H, W, C]. An input with `windows` is stored as
     windows of the host's images: isa/program/windows.py says what [N, C, H, W] they are.
-    A `dtype` of float32 is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
+    A `dtype` of REALS is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
     q of the type `integers`, or with a scale for each box where there are `scales` (`scale` is then 1, `zero_point` 0).
     A uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); other integers as they are.
     """
@@ -66,7 +69,7 @@ class Tensor:
     lanes: int
     axes: tuple[int, ...] = ()
     windows: Windows | None = None
-    integers: str = "int8"  # one of INTEGERS: what a float32 is quantised to
+    integers: str = "int8"  # one of INTEGERS: what a real is quantised to
     scales: Scales | None = None
     view: tuple[int, ...] = ()  # what `axes` turns, where it is not `shape`
 
@@ -104,8 +107,8 @@ def in_stored_order(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
 
 
 def stored_integers(dtype: str, integers: str = "int8") -> IntegerType:
-    """The type in DRAM of a host array's elements; `integers` is what a float32 is quantised to."""
-    return parse_integer_type({"float32": integers, "uint8": "int8"}.get(dtype, dtype))
+    """The type in DRAM of a host array's elements; `integers` is what a real is quantised to."""
+    return parse_integer_type({**dict.fromkeys(REALS, integers), "uint8": "int8"}.get(dtype, dtype))
 
 
 def require_elements(tensor: Tensor) -> None:

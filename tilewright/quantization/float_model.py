@@ -23,6 +23,7 @@ from tilewright.quantization.chosen_masks import has_choices, write_chosen_masks
 from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
+from tilewright.quantization.half import HALF, in_single_precision
 from tilewright.quantization.multi_head import has_attention, runnable, write_attention
 from tilewright.quantization.own_weights import own_weights
 from tilewright.quantization.recurrent.layout import steps_first
@@ -80,14 +81,14 @@ class FloatModel:
 
 
 def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[str] = ()) -> FloatModel:
-    """Read a network and prepare it; raises CompileError for one that is wrong, not float, or not float32.
+    """Read a network and prepare it; raises CompileError for one that is wrong, not float, or not float32 or float16.
 
     `shapes` are the sizes of inputs that the model leaves open. LSTM, GRU and RNN nodes become steps, and
     MultiHeadAttention its products, and masks that are chosen are added, but for nodes that `keep` names.
     """
     name = "the ONNX model" if isinstance(model, bytes | onnx.ModelProto) else str(model)
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-    source = read_source(content, shapes).model
+    source = in_single_precision(read_source(content, shapes).model)
     _require_float(source, name)
     require_harmless(source, name)
     plain = inferred(_with_known_opset(steps_first(_without_initial_inputs(source)), name), name)
@@ -124,7 +125,8 @@ def _require_float(model: onnx.ModelProto, name: str) -> None:
     if is_quantized(model):
         raise CompileError(name, "is quantised already", expected="a float model", remedy="Compile it as it is")
     types = [(tensor.name, tensor.data_type) for tensor in model.graph.initializer]
-    types += [(value.name, value.type.tensor_type.elem_type) for value in model.graph.input]
+    ends = [(value.name, value.type.tensor_type.elem_type) for value in model.graph.input]
+    types += [(name, element) for name, element in ends if element != HALF]  # the host converts these
     for tensor, element in types:
         if element in WIDER_FLOATS:
             raise CompileError(

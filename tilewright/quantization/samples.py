@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.arrays import read_arrays
 from tilewright.errors import InputError
+from tilewright.isa.program.program import REALS
 from tilewright.quantization.float_model import Input
 
 RANDOM = "random"
@@ -70,14 +71,13 @@ def _random(inputs: Sequence[Input], seed: int) -> Samples:
         raise InputError(f"the seed is {seed}; expected 0 or more")
     generator = np.random.default_rng(seed)
     for entry in inputs:
-        if entry.dtype != "float32":
+        if entry.dtype not in REALS:
             raise InputError(
                 f"--calibration {RANDOM}: input {entry.name!r} is {entry.dtype}, and only float32 ones can be made up; "
                 "give a .npz file"
             )
-    return Samples(
-        {entry.name: generator.standard_normal((RANDOM_COUNT, *entry.shape), np.float32) for entry in inputs}, seed
-    )
+    made = {entry.name: generator.standard_normal((RANDOM_COUNT, *entry.shape), np.float32) for entry in inputs}
+    return Samples({entry.name: made[entry.name].astype(entry.dtype, copy=False) for entry in inputs}, seed)
 
 
 def _require_names(given: Sequence[str], inputs: Sequence[Input], source: str) -> None:

@@ -240,9 +240,9 @@ def test_refuses_a_model_that_is_quantised() -> None:
 
 def test_refuses_other_floats() -> None:
     b = FloatBuilder()
-    half = TensorProto.FLOAT16
-    model = b.build(b.node("Relu", "relu", b.input("x", (1, 4), half)), element=half)
-    assert refusal(model) == "the ONNX model: tensor 'x' is float16; expected float32. Export the model in float32"
+    double = TensorProto.DOUBLE
+    model = b.build(b.node("Relu", "relu", b.input("x", (1, 4), double)), element=double)
+    assert refusal(model) == "the ONNX model: tensor 'x' is float64; expected float32. Export the model in float32"
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -28,6 +28,9 @@ from tilewright.isa.machine.machine import Machine
 
 Convs = tuple[Operator, ...]
 
+MOVING = ("take", "concat", "reshape", "transpose", "permute")
+"""Operators whose readers decide what they cost."""
+
 JOINT = "+".join
 """The name of a joint product, from those of its parts."""
 
@@ -93,9 +96,12 @@ def _saved(convs: Sequence[Operator], graph: Graph, machine: Machine) -> int:
 
 
 def _region(graph: Graph, convs: Convs) -> Graph:
-    """The convolutions and what reads their results, as a network of its own."""
-    results = frozenset(conv.outputs[0] for conv in convs)
-    region = region_of(graph, results)
+    """The convolutions and what reads their results, also where these are only moved first, as a network of its own."""
+    results = {conv.outputs[0] for conv in convs}
+    for operator in graph.operators:
+        if operator.kind in MOVING and not results.isdisjoint(operator.inputs):
+            results.update(operator.outputs)
+    region = region_of(graph, frozenset(results))
     leaving = {name: name for name in graph.outputs.values() if name in results}
     return replace(region, outputs={**region.outputs, **leaving})
 

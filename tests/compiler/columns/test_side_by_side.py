@@ -20,6 +20,7 @@ from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.search.finisher import exact_cycles
+from tilewright.isa.files.loader import load_machine
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,37 @@ def test_takes_fewer_cycles_and_gives_the_same_bits(name: str) -> None:
         compile_model(network, base16(), Options(effort=0, joins_columns=joins)) for joins in (False, True)
     )
     assert exact_cycles(together) < 0.95 * exact_cycles(alone)
+    inputs = random_inputs(network, np.random.default_rng(1))
+    expected = simulated(alone, inputs)
+    for output, values in simulated(together, inputs).items():
+        np.testing.assert_array_equal(values, expected[output])
+
+
+def random_case(seed: int) -> Case:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 5))
+    follow = str(rng.choice(["outputs", "concat", "concat and outputs", "convolutions", "sigmoid", "split", "sum"]))
+    outputs = (4,) * count if follow == "split" else tuple(rng.integers(2, 20, count).tolist())
+    if follow == "sum":
+        outputs = (outputs[0],) * 2
+    scales = tuple(rng.uniform(0.3, 0.8, len(outputs)).tolist()) if "concat" not in follow else ()
+    return Case(
+        outputs, follow, int(rng.integers(8, 100)), int(rng.choice([1, 3])), int(rng.integers(4, 12)), scales=scales
+    )
+
+
+RANDOM = [
+    pytest.param(random_case(seed), id=str(seed), marks=pytest.mark.slow if seed < 3 else pytest.mark.long)
+    for seed in range(20)
+]
+
+
+@pytest.mark.parametrize("machine", ["base16", "wide32", "tiny8"])
+@pytest.mark.parametrize("case", [pytest.param(LARGER["a split"], id="split"), *RANDOM])
+def test_no_machine_takes_more_cycles(case: Case, machine: str) -> None:
+    network, isa = model(case), load_machine(machine)
+    alone, together = (compile_model(network, isa, Options(effort=0, joins_columns=joins)) for joins in (False, True))
+    assert exact_cycles(together) <= exact_cycles(alone)
     inputs = random_inputs(network, np.random.default_rng(1))
     expected = simulated(alone, inputs)
     for output, values in simulated(together, inputs).items():

@@ -29,8 +29,8 @@ def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, V
     tensors: dict[str, Values] = {**graph.constants, **{name: np.asarray(inputs[name]) for name in graph.inputs}}
     for operator in graph.operators:
         if operator.kind in ("onnx.QuantizeLinear", "onnx.DequantizeLinear"):
-            values = [tensors[name] for name in operator.inputs if name]
-            tensors[operator.outputs[0]] = run_onnx_quantizer(operator, values, graph.tensors[operator.outputs[0]])
+            operands = [tensors[name] for name in operator.inputs if name]
+            tensors[operator.outputs[0]] = run_onnx_quantizer(operator, operands, graph.tensors[operator.outputs[0]])
         elif operator.kind.startswith("onnx."):
             values = [tensors[name] if name else None for name in operator.inputs]
             tensors |= zip(operator.outputs, evaluate_onnx_operator(operator, values, graph.opset), strict=False)

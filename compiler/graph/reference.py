@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,4 +41,17 @@ def _evaluator(serialized: bytes, opset: int) -> Any:
     inputs = [onnx.helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(filter(None, node.input))]
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in filter(None, node.output)]
     graph = onnx.helper.make_graph([node], "operator", inputs, outputs)
-    return ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)]))
+    version = max(opset, _oldest(node.op_type))
+    return ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", version)]))
+
+
+@cache
+def _oldest(operator: str) -> int:
+    """The first opset that has an operator: one of another domain may be there before ONNX has it."""
+    versions = [schema.since_version for schema in _schemas() if schema.name == operator and not schema.domain]
+    return min(versions, default=1)
+
+
+@cache
+def _schemas() -> list[Any]:
+    return list(onnx.defs.get_all_schemas_with_history())

@@ -34,6 +34,7 @@ from tilewright.compiler.importers.opsets import (
     check_opset,
     convert,
     opset_of,
+    with_layer_normalization,
 )
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
 from tilewright.compiler.importers.reach import reached
@@ -70,7 +71,7 @@ def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple
     require_harmless(model, name)
     model = fix_shapes(model, shapes or {}, name)
     check_opset(model, name)
-    return model, name
+    return with_layer_normalization(model, name), name
 
 
 def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int]:

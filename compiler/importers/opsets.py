@@ -15,6 +15,12 @@ OLDEST_READ_OPSET = 11
 CONVERTED_OPSET = 15
 """The version that they are converted to. From it on, the evaluator's BatchNormalization is that of inference."""
 
+LAYER_NORMALIZATION = 17
+"""The version that brought LayerNormalization to ONNX."""
+
+HIDDEN_DOMAIN = "tilewright.hidden"
+"""Of nodes that the converter leaves alone."""
+
 WRITTEN_OPSET = 21
 """The version of the operators in models that we make."""
 
@@ -45,14 +51,41 @@ def check_opset(model: onnx.ModelProto, name: str) -> None:
         )
 
 
-def convert(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """The model in CONVERTED_OPSET."""
+def convert(model: onnx.ModelProto, name: str, opset: int = CONVERTED_OPSET) -> onnx.ModelProto:
+    """The model in another opset."""
     try:
-        return onnx.version_converter.convert_version(model, CONVERTED_OPSET)
+        return onnx.version_converter.convert_version(model, opset)
     except (
         onnx.version_converter.ConvertError,
         onnx.shape_inference.InferenceError,
         ValueError,
         RuntimeError,
     ) as error:
-        raise CompileError(name, f"cannot be converted to opset {CONVERTED_OPSET}: {first_line(error)}") from error
+        raise CompileError(name, f"cannot be converted to opset {opset}: {first_line(error)}") from error
+
+
+def with_layer_normalization(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """The model in the opset that brought LayerNormalization, if it has one before: ONNX Runtime has long known it.
+
+    Raises CompileError for a model that cannot be converted.
+    """
+    opset = opset_of(model)
+    if opset >= LAYER_NORMALIZATION or not any(map(_is_layer_normalization, model.graph.node)):
+        return model
+    hidden = onnx.ModelProto()
+    hidden.CopyFrom(model)
+    for node in filter(_is_layer_normalization, hidden.graph.node):
+        node.domain = HIDDEN_DOMAIN
+    hidden.opset_import.append(onnx.helper.make_opsetid(HIDDEN_DOMAIN, 1))
+    converted = convert(hidden, name, LAYER_NORMALIZATION)
+    for node in converted.graph.node:
+        if node.domain == HIDDEN_DOMAIN:
+            node.domain = ""
+    kept = [each for each in converted.opset_import if each.domain != HIDDEN_DOMAIN]
+    del converted.opset_import[:]
+    converted.opset_import.extend(kept)
+    return converted
+
+
+def _is_layer_normalization(node: onnx.NodeProto) -> bool:
+    return node.op_type == "LayerNormalization" and node.domain in (*NAMES_OF_DEFAULT_DOMAIN, HIDDEN_DOMAIN)

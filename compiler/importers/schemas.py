@@ -8,7 +8,7 @@ from functools import cache
 import onnx
 
 from tilewright.compiler.errors import CompileError, NodeName
-from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, WRITTEN_OUT
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN, require_form
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN
 
 
@@ -24,15 +24,12 @@ def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
 
 def check_schema(name: str, node: onnx.NodeProto, opset: int) -> None:
     """Raise CompileError for an operator that does not exist, and for attributes that it has not, or has to have."""
-    if node.domain == DOMAIN and node.op_type in OPERATORS:
-        return  # no schema; simplify refuses what it does not read
-    if node.domain == DOMAIN and node.op_type in WRITTEN_OUT:
-        fact = f"operator {node.op_type} of the domain {node.domain!r} is not of the form that quantize writes out"
-        raise CompileError(NodeName(name), fact, expected=WRITTEN_OUT[node.op_type])
+    if node.domain == DOMAIN:
+        require_form(node)  # no schema; simplify refuses what it does not read
+        return
     if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
-        others = f", or {', '.join(OPERATORS)}" if node.domain == DOMAIN else ""
         fact = f"unknown operator {node.op_type} of the domain {node.domain!r}"
-        raise CompileError(NodeName(name), fact, expected=f"operators of ONNX{others}")
+        raise CompileError(NodeName(name), fact, expected="operators of ONNX")
     try:
         attributes = _attributes(node.op_type, opset)
     except onnx.defs.SchemaError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from tilewright.compiler.importers.ceil_pools import forget_shapes, rounds_up, without_late_windows
-from tilewright.compiler.importers.onnx_microsoft import with_functions
+from tilewright.compiler.importers.onnx_microsoft import with_functions, without_overloads
 
 UNKNOWN, ALIKE = "GroupNormalization", "InstanceNormalization"
 """An operator of which the onnx package infers nothing, and one whose result has its operand's shape just so."""
@@ -35,6 +35,8 @@ def infer_shapes(model: onnx.ModelProto, strict: bool = True) -> onnx.ModelProto
         _replace(extended, late)
     inferred = onnx.shape_inference.infer_shapes(extended, check_type=strict, strict_mode=strict, data_prop=True)
     _replace(inferred, {at: model.graph.node[at] for at in (*others, *late)})
+    if extended is not model:
+        without_overloads(inferred)
     return inferred
 
 

@@ -20,6 +20,7 @@ from tilewright.compiler.pipeline import Covered, Keep, cover_graph
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
+from tilewright.compiler.simplify.microsoft import WRITTEN
 from tilewright.compiler.simplify.tables import FUNCTIONS
 from tilewright.isa.machine.machine import Machine
 
@@ -85,7 +86,7 @@ def _answer(source: Source, part: Part, run: Callable[[Blame], Made | None]) -> 
 
 def _float_fault(node: onnx.NodeProto) -> CompileError:
     """Why a node cannot run where nothing is quantised."""
-    if f"onnx.{node.op_type}" in (*CANONICALIZE, *FUNCTIONS):
+    if f"onnx.{node.op_type}" in (*CANONICALIZE, *FUNCTIONS, *WRITTEN):
         expected = "QuantizeLinear and DequantizeLinear around it"
         return CompileError(fact="works on float tensors", expected=expected)
     return CompileError(fact=f"operator {node.op_type} has no lowering to the machine")

@@ -22,6 +22,7 @@ from tilewright.compiler.simplify.heads import HEAD_RULES
 from tilewright.compiler.simplify.integer import INTEGER_RULES
 from tilewright.compiler.simplify.layout import LAYOUT_RULES
 from tilewright.compiler.simplify.masks import MASK_FORMS
+from tilewright.compiler.simplify.microsoft import MICROSOFT_FORMS
 from tilewright.compiler.simplify.moves import MOVE_RULES
 from tilewright.compiler.simplify.normalization_forms import NORMALIZATION_FORMS
 from tilewright.compiler.simplify.normalization_groups import GROUP_FORMS
@@ -84,7 +85,7 @@ def merged(tables: Sequence[Rules]) -> Rules:
     return {kind: tuple(rule for table in tables for rule in table.get(kind, ())) for kind in kinds}
 
 
-FORMS: Rules = merged((NORMALIZATION_FORMS, GROUP_FORMS, MASK_FORMS, CHOICE_FORMS, REPETITION_FORMS))
+FORMS: Rules = merged((MICROSOFT_FORMS, NORMALIZATION_FORMS, GROUP_FORMS, MASK_FORMS, CHOICE_FORMS, REPETITION_FORMS))
 """What exporters write as many nodes becomes one operator again, before all other rules."""
 
 BY_KIND: Rules = merged(RULES)

@@ -7,12 +7,22 @@ from tilewright.compiler.graph.graph import Graph, Operator
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS
+from tilewright.compiler.simplify.microsoft import WRITTEN
 from tilewright.compiler.simplify.qoperators import FORMS
 from tilewright.compiler.simplify.quantizers import ENDS, unread_quantizer
 from tilewright.compiler.simplify.tables import ELEMENTWISE, FUNCTIONS
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
-QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS, *INTEGER_PRODUCTS)
+QUANTIZERS = (
+    "quantize",
+    "dequantize",
+    "onnx.QuantizeLinear",
+    "onnx.DequantizeLinear",
+    *FORMS,
+    *(kind for kind in WRITTEN if kind.startswith("onnx.QLinear")),
+    *INTEGER_PRODUCTS,
+)
+"""Operators that no float model has."""
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 """Operators that are steps of other operators once they are quantised."""

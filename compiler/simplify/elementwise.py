@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Operator, TensorType
 from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.quantizers import INTEGERS
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import constant_weights
 
@@ -22,8 +23,11 @@ def relu(operator: Operator, view: View) -> Replacement | None:
 
 
 def clip(operator: Operator, view: View) -> Replacement | None:
+    """Limits on reals or, between QuantizeLinear and DequantizeLinear, on the integers; of a constant, none."""
     with attributes_of(operator):
         pass
+    if view.constant(operator.inputs[0]) is not None:
+        return None
     bounds = [-math.inf, math.inf]
     for position, name in enumerate(operator.inputs[1:3]):
         if name:
@@ -31,7 +35,24 @@ def clip(operator: Operator, view: View) -> Replacement | None:
             if bound is None:
                 raise CompileError(operator, "its bounds are computed", expected="constants")
             bounds[position] = float(bound.real.reshape(()))
+    if view.type(operator.inputs[0]).dtype in INTEGERS:
+        return _limited_integers(operator, bounds[0], bounds[1], view)
     return _clamp(operator, bounds[0], bounds[1])
+
+
+def _limited_integers(operator: Operator, low: float, high: float, view: View) -> Replacement | None:
+    """clip(q) on integers: q in the same steps, within closer limits. None where nothing says yet what they mean."""
+    source, result = operator.inputs[0], operator.outputs[0]
+    before, after = view.type(source), view.type(result)
+    quantization = before.quantization or after.quantization
+    if quantization is None or quantization.axis is not None:
+        return None
+    least, most = before.limits
+    low, high = min(max(low, least), most), min(max(high, least), most)
+    limits = {"low": int(min(low, high)), "high": int(high)}  # as ONNX: the greatest wins
+    types = {source: replace(before, quantization=quantization), result: replace(after, quantization=quantization)}
+    made = Operator(operator.name, "rescale", (source,), operator.outputs, limits, operator.nodes)
+    return Replacement((made,), types)
 
 
 def _clamp(operator: Operator, low: float, high: float) -> Replacement:

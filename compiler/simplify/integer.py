@@ -185,10 +185,12 @@ def drop_rescale_to_same(operator: Operator, view: View) -> Replacement | None:
 
 
 def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
-    """rescale(op(…)) to the same scale only limits: op's own limits become closer."""
+    """rescale(op(…)) to the same scale only limits: op's own limits become closer. The same for a quantisation."""
     source, result = operator.inputs[0], operator.outputs[0]
-    before = view.producer(source, "rescale", *SUMS, *BINARY)
-    if before is None or view.type(source) != view.type(result) or not view.is_read_once(source):
+    before = view.producer(source, "quantize", "rescale", *SUMS, *BINARY)
+    if before is None or (before.kind == "quantize" and before.inputs[0] in view.inputs):
+        return None
+    if view.type(source) != view.type(result) or not view.is_read_once(source):
         return None
     low, high = operator.attributes["low"], operator.attributes["high"]
     limits = {name: min(max(before.attributes[name], low), high) for name in ("low", "high")}

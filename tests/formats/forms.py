@@ -72,7 +72,9 @@ def network(per_channel: bool) -> dict[str, Weights]:
 class Form:
     """How the network is written.
 
-    `kind` is `qdq`, `qoperator` or `tflite`. `last` has the image as [N, H, W, C]; `is_real` takes and gives floats.
+    `kind` is `qdq`, `qcdq` (with a Clip of the integers in each pair, as Brevitas writes it), `qoperator` or `tflite`.
+    `domain` is that of QuantizeLinear and DequantizeLinear. `last` has the image as [N, H, W, C]; `is_real` takes and
+    gives floats.
     `constants` says where ONNX has them: `initialisers`, `nodes`, or `inputs` for initialisers that are inputs as well.
     """
 
@@ -85,6 +87,7 @@ class Form:
     per_channel: bool = True
     has_relu: bool = True
     weights: str = "int8"
+    domain: str = ""
 
     @property
     def name(self) -> str:
@@ -92,7 +95,9 @@ class Form:
         layout, values = "last" if self.last else "first", "float" if self.is_real else "integer"
         per = "channel" if self.per_channel else "tensor"
         relu = "" if self.has_relu else "-norelu"
-        return f"{self.kind}{self.opset}-{self.dtype}-{layout}-{values}-{self.constants}-{per}-{self.weights}{relu}"
+        domain = f"-{self.domain}" if self.domain else ""
+        form = f"{self.kind}{self.opset}-{self.dtype}-{layout}-{values}-{self.constants}-{per}-{self.weights}"
+        return f"{form}{relu}{domain}"
 
     def model(self) -> bytes:
         """The file."""
@@ -150,10 +155,19 @@ class _Onnx:
         return [self.constant(f"{name}.scale", np.float32(of.scale)), self.constant(f"{name}.zero", zero)]
 
     def quantize(self, x: str, name: str, of: Quantised) -> str:
-        return self.node("QuantizeLinear", [x, *self.scale(name, of)], f"{name}.quantize")
+        made = self.node("QuantizeLinear", [x, *self.scale(name, of)], f"{name}.quantize", self.form.domain)
+        return self.clipped(made, name, np.iinfo(self.dtype).min, np.iinfo(self.dtype).max, self.dtype)
 
     def dequantize(self, x: str, name: str, of: Quantised) -> str:
-        return self.node("DequantizeLinear", [x, *self.scale(name, of)], f"{name}.dequantize")
+        return self.node("DequantizeLinear", [x, *self.scale(name, of)], f"{name}.dequantize", self.form.domain)
+
+    def clipped(self, x: str, name: str, low: int, high: int, dtype: np.dtype[Any]) -> str:
+        """Integers within limits, in a form that says so."""
+        if self.form.kind != "qcdq":
+            return x
+        limits = zip(("low", "high"), (low, high), strict=True)
+        bounds = [self.constant(f"{name}.{side}", np.array(limit, dtype)) for side, limit in limits]
+        return self.node("Clip", [x, *bounds], f"{name}.clip")
 
     def stored_weights(self, name: str, of: Weights) -> list[str]:
         """The weights, their scales and zero points: three constants."""
@@ -175,8 +189,12 @@ class _Onnx:
             self.constant(f"{name}.bias", of.bias),
             self.constant(f"{name}.bias_scale", scales if self.form.per_channel else scales[0]),
         ]
-        weight = self.node("DequantizeLinear", self.stored_weights(name, of), f"{name}.weight_dequantize", **axis)
-        return [weight, self.node("DequantizeLinear", bias, f"{name}.bias_dequantize", **axis)]
+        values, *meaning = self.stored_weights(name, of)
+        values = self.clipped(values, f"{name}.weight", -127, 127, np.dtype(np.int8))
+        weight = self.node(
+            "DequantizeLinear", [values, *meaning], f"{name}.weight_dequantize", self.form.domain, **axis
+        )
+        return [weight, self.node("DequantizeLinear", bias, f"{name}.bias_dequantize", self.form.domain, **axis)]
 
 
 def onnx_file(form: Form) -> bytes:
@@ -187,7 +205,7 @@ def onnx_file(form: Form) -> bytes:
         x = made.node("Transpose", [x], "turn", perm=[0, 3, 1, 2])
     if form.is_real:
         x = made.quantize(x, "image", IMAGE)
-    y = (_with_floats if form.kind == "qdq" else _with_integers)(made, layers, x)
+    y = (_with_integers if form.kind == "qoperator" else _with_floats)(made, layers, x)
     if form.is_real:
         y = made.dequantize(y, "scores", SCORES)
     made.nodes[-1].output[0] = "y"

@@ -11,7 +11,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import tilewright
 from tests.compiler.models import run_onnx
-from tests.formats.forms import CHANNELS, SIZE, Form, float_file
+from tests.formats.forms import CHANNELS, MICROSOFT, SIZE, Form, float_file
 from tilewright.api import Program
 
 BOTH = (False, True)
@@ -23,6 +23,9 @@ FORMS = [
     *(Form("qdq", dtype, last=last, is_real=real) for dtype in ("int8", "uint8") for last in BOTH for real in BOTH),
     *(Form("qdq", weights="uint8", per_channel=per_channel) for per_channel in BOTH),
     Form("qdq", has_relu=False),
+    *(Form("qdq", dtype, opset=opset, domain=MICROSOFT) for dtype, opset in (("int8", 11), ("uint8", 17))),
+    *(Form("qcdq", opset=opset, constants=constants) for opset, constants in ((13, "nodes"), (17, "initialisers"))),
+    Form("qcdq", "uint8", last=True, is_real=False, per_channel=False),
     *(Form("qoperator", "uint8", last=last, is_real=real) for last in BOTH for real in BOTH),
     *(Form("qoperator", constants=constants, per_channel=False) for constants in ("initialisers", "nodes", "inputs")),
     *(Form("tflite", last=True, is_real=real, per_channel=per) for real in BOTH for per in BOTH),

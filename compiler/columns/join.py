@@ -12,7 +12,7 @@ from tilewright.compiler.columns.proposal import Joined
 from tilewright.compiler.columns.reach import Reach, joined_weights, reach_of
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.convolutions import model_macs, zeros_of
-from tilewright.compiler.graph.graph import COLUMN, JOINED, MACS, Graph, Operator, Quantization, TensorType
+from tilewright.compiler.graph.graph import COLUMN, JOINED, LEAK, MACS, Graph, Operator, Quantization, TensorType
 
 
 def with_joined_columns(graph: Graph, joined: Joined, factor: int) -> Graph:
@@ -63,6 +63,7 @@ class _Joining:
             "group": attributes["group"] * reach.after if reach.keeps_groups else 1,
             MACS: model_macs(conv, self._graph),
             JOINED: attributes.get(JOINED, 1) * reach.after,
+            **({LEAK: attributes[LEAK] * reach.after} if len(attributes.get(LEAK, ())) > 1 else {}),
         }
 
     def _by_element(self, operator: Operator) -> Operator:

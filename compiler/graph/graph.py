@@ -64,6 +64,16 @@ MACS = "macs"
 JOINED = "joined"
 """An attribute of a convolution: how many columns of the model's result are one column of its result."""
 
+LEAK = "leak"
+"""An attribute of a convolution: what negative sums are multiplied by, before rounding; one, or each channel's."""
+
+FACTOR = "factor"
+"""An attribute of a sum, difference or product of two tensors: what it is multiplied by, before it is rounded."""
+
+BETWEEN = "between"
+"""An attribute of an operator before whose own rounding others lie that the model has not: how many steps of its result
+they can move it, in all."""
+
 ANY = range(1, 1 << 16)
 """Any number of inputs."""
 

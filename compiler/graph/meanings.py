@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW, TAKEN, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import (
+    CHANNEL,
+    COLUMN,
+    FACTOR,
+    LEAK,
+    ROW,
+    TAKEN,
+    Operator,
+    TensorType,
+    stored_shape,
+)
 from tilewright.compiler.graph.reference import evaluate_onnx_operator
 
 Values = NDArray[Any]
@@ -37,7 +47,9 @@ def _same(operator: Operator, operands: Sequence[Values], result: TensorType) ->
 
 def _conv(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     attributes = {name: operator.attributes[name] for name in ("strides", "pads", "dilations", "group")}
-    return _onnx("Conv", attributes, [operands[0].reshape(stored_shape(operands[0].shape)), *operands[1:]])
+    sums = _onnx("Conv", attributes, [operands[0].reshape(stored_shape(operands[0].shape)), *operands[1:]])
+    leak = np.array(operator.attributes.get(LEAK, (1.0,)), np.float32).reshape(1, -1, 1, 1)
+    return np.where(sums < 0, sums * leak, sums)
 
 
 def _max_pool(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
@@ -180,7 +192,11 @@ def _take(operator: Operator, operands: Sequence[Values], result: TensorType) ->
 def _of_two(
     function: Callable[[Values, Values], Values],
 ) -> Callable[[Operator, Sequence[Values], TensorType], Values]:
-    return lambda operator, operands, result: function(*operands)
+    def times_factor(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+        made, factor = function(*operands), operator.attributes.get(FACTOR)
+        return made if factor is None else made * np.float32(factor)
+
+    return times_factor
 
 
 def _clamp(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:

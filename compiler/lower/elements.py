@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.compiler.graph.graph import Operator
+from tilewright.compiler.graph.graph import FACTOR, Operator
 from tilewright.compiler.lower.network import (
     SPACE,
     Network,
@@ -42,7 +42,8 @@ def lower_add(operator: Operator, network: Network) -> list[Nest]:
     """Both operands centred, scaled with one shift, added, rounded once; a difference has a negative second scale."""
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
-    a, b, shift = network.common_multipliers(a_scale / y_scale, b_scale / y_scale, operator)
+    factor = operator.attributes.get(FACTOR, 1.0)
+    a, b, shift = network.common_multipliers(a_scale * factor / y_scale, b_scale * factor / y_scale, operator)
     target = target_of(operator, network)
     b = -b if operator.kind == "sub" else b
     expr = added(activation("a"), a_zero, a, activation("b"), b_zero, b, shift, target, network.number)
@@ -53,7 +54,8 @@ def lower_mul(operator: Operator, network: Network) -> list[Nest]:
     """The product of both operands centred, scaled and rounded once."""
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
-    scales, shifts = network.multipliers(np.array([a_scale * b_scale / y_scale]), operator)
+    factor = operator.attributes.get(FACTOR, 1.0)
+    scales, shifts = network.multipliers(np.array([a_scale * b_scale * factor / y_scale]), operator)
     target = target_of(operator, network)
     expr = multiplied(
         activation("a"), a_zero, activation("b"), b_zero, int(scales[0]), int(shifts[0]), target, network.number

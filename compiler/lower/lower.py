@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
-from tilewright.compiler.graph.graph import JOINED, Graph, Operator, TensorType, scales_of_parts, stored_shape
+from tilewright.compiler.graph.graph import BETWEEN, JOINED, Graph, Operator, TensorType, scales_of_parts, stored_shape
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
 from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, uint8_offset
@@ -34,7 +34,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     """
     graph, windowed = window_inputs(graph, machine)
     network = network_of(graph, machine)
-    network.remarks |= _remark_on_columns(graph)
+    network.remarks |= _remark_on_columns(graph) | _remarks_on_roundings(graph)
     _name_buffers(network)
     for operator in graph.operators:
         with blame.on(operator.nodes):
@@ -96,6 +96,16 @@ def _remark_on_columns(graph: Graph) -> dict[str, str]:
     names = list(joined)
     layers = names[0] if len(names) == 1 else f"{len(names)} layers from {names[0]} to {names[-1]}"
     return {"columns": f"{counts} are joined to one in {layers}, so that their channels fill the array"}
+
+
+def _remarks_on_roundings(graph: Graph) -> dict[str, str]:
+    """Which results are rounded more often than the model says."""
+    found = {each.name: each.attributes[BETWEEN] for each in graph.operators if BETWEEN in each.attributes}
+    return {
+        f"steps of {name}": "is computed in several instructions with int8 between them, where the model rounds once: "
+        f"up to {off:.2g} steps off before the last rounding, so that integers differ by one at most"
+        for name, off in found.items()
+    }
 
 
 def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tuple[int, int, int, int]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.convolutions import block_diagonal, model_macs
-from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW, Operator
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN, LEAK, ROW, Operator
 from tilewright.compiler.lower.integers import integer_sum, is_sum
 from tilewright.compiler.lower.network import (
     SPACE,
@@ -31,8 +31,9 @@ from tilewright.compiler.nest.expressions import Target, requantized, source, su
 from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.compiler.number_format import NumberFormat
 from tilewright.compiler.simplify.weights import Weights
-from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.operations import Op
 
 GATHERING = 3
 """The cost of closing the gaps between a tensor's channels, in passes over its words, for products and their sums."""
@@ -62,7 +63,8 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     if operator.attributes["group"] == 1 and spread is None and network.adds_to_sums:
         shared = _shared_offset(weights)
     access = weight_access(f"{operator.name}.weight", weights - shared, operator.attributes["group"], network)
-    product = Product(reduce, access, trips, vector, written, bias, factors, bounds, shared)
+    leak = operator.attributes.get(LEAK, ())
+    product = Product(reduce, access, trips, vector, written, bias, factors, bounds, shared, leak)
     return [product_nest(operator.name, operator, product, macs, network)]
 
 
@@ -107,6 +109,7 @@ class Product:
     factors: NDArray[np.float64]
     bounds: NDArray[np.int64]  # [2, O]: least and greatest sum
     shared: int = 0  # what all weights have in addition
+    leak: tuple[float, ...] = ()  # what negative sums are multiplied by, from 0 to 1: for all channels, or each
 
 
 def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[int, ...], Access, Access]:
@@ -138,23 +141,26 @@ def product_nest(name: str, operator: Operator, product: Product, macs: int, net
 def _requantised_sum(
     name: str, operator: Operator, total: Expr, product: Product, network: Network
 ) -> tuple[Expr, dict[str, Access]]:
-    """The sum with bias, scale and shift of each channel, and the reads of these."""
+    """The sum with bias, scale and shift of each channel, and the reads of these; where it leaks, the larger of two."""
     number = network.number
     target = target_of(operator, network)
-    bias = _bounded_bias(operator, product, target, number)
-    scales, shifts = network.multipliers(product.factors, operator)
-    parameters = {
-        "bias": (bias, IntegerType(number.bias_bits, True)),
-        "scale": (scales, IntegerType(number.scale_bits, False)),
-        "shift": (shifts, IntegerType(number.shift_bits, False)),
-    }
+    parameters = {"bias": (_bounded_bias(operator, product, target, number), IntegerType(number.bias_bits, True))}
+    factors = {"": np.ones(1)} | ({"leak_": np.array(product.leak)} if product.leak else {})
+    for prefix, factor in factors.items():
+        scales, shifts = network.multipliers(product.factors * factor, operator)
+        parameters[f"{prefix}scale"] = scales, IntegerType(number.scale_bits, False)
+        parameters[f"{prefix}shift"] = shifts, IntegerType(number.shift_bits, False)
     reads: dict[str, Access] = {}
     leaves: dict[str, Expr] = {}
     for parameter, (values, element_type) in parameters.items():
         constant = network.add_constant(f"{name}.{parameter}", values, element_type)
         reads[parameter] = Access(constant, (affine(("o", 1)),))
         leaves[parameter] = source(parameter, network.values(constant))
-    return requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number), reads
+    expr = requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number)
+    if product.leak:
+        small = requantized(total, leaves["bias"], leaves["leak_scale"], leaves["leak_shift"], target, number)
+        expr = make(Op.MAX, expr, small)
+    return expr, reads
 
 
 def _read_values(access: Access, network: Network) -> Interval:
@@ -234,7 +240,9 @@ def _bounded_bias(operator: Operator, product: Product, target: Target, number: 
     """
     limits = IntegerType(number.bias_bits, True).interval
     bias = np.clip(product.bias, limits.low, limits.high)
-    least, greatest = ((bias + bound) * product.factors + target.zero for bound in product.bounds)
+    leak = np.array(product.leak or (1.0,))  # of sums below 0
+    least = (bias + product.bounds[0]) * product.factors + target.zero
+    greatest = (bias + product.bounds[1]) * product.factors * leak + target.zero
     is_same = (bias == product.bias) | np.where(product.bias > 0, least > target.high + 1, greatest < target.low - 1)
     if not np.all(is_same):
         channel = int(np.argmin(is_same))

@@ -8,6 +8,8 @@ from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.simplify.affine import AFFINE_RULES, LONE_AFFINE_RULES
 from tilewright.compiler.simplify.arrange_products import arrange_products
+from tilewright.compiler.simplify.between import BETWEEN_RULES
+from tilewright.compiler.simplify.between_sums import BETWEEN_SUMS_RULES
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.blocks import BLOCK_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
@@ -26,6 +28,7 @@ from tilewright.compiler.simplify.microsoft import MICROSOFT_FORMS
 from tilewright.compiler.simplify.moves import MOVE_RULES
 from tilewright.compiler.simplify.normalization_forms import NORMALIZATION_FORMS
 from tilewright.compiler.simplify.normalization_groups import GROUP_FORMS
+from tilewright.compiler.simplify.one_rounding import ONE_ROUNDING_RULES
 from tilewright.compiler.simplify.padding import PADDING_RULES
 from tilewright.compiler.simplify.permutes import permute_moves
 from tilewright.compiler.simplify.product_factors import PRODUCT_FACTOR_RULES
@@ -73,6 +76,8 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
         graph = rewrite(graph, BY_KIND_WITH_LONE_AFFINE, blame)
     if reads_float_constant(graph):
         graph = rewrite(graph, BY_KIND_WITH_LONE_CONSTANTS, blame)
+    if any(operator.kind == "quantize" and operator.inputs[0] in graph.producers for operator in graph.operators):
+        graph = rewrite(graph, BY_KIND_WITH_ROUNDINGS, blame)
     graph = separate_ends(arrange_products(refold(merge_equal_operators(graph))))
     graph = permute_moves(join_dimensions(graph), blame)
     require_integer(graph, blame)
@@ -91,3 +96,7 @@ FORMS: Rules = merged((MICROSOFT_FORMS, NORMALIZATION_FORMS, GROUP_FORMS, MASK_F
 BY_KIND: Rules = merged(RULES)
 BY_KIND_WITH_LONE_CONSTANTS: Rules = merged((*RULES, LONE_AFFINE_RULES, LONE_CONSTANT_RULES))
 BY_KIND_WITH_LONE_AFFINE: Rules = merged((*RULES, LONE_AFFINE_RULES))
+BY_KIND_WITH_ROUNDINGS: Rules = merged(
+    (*RULES, LONE_AFFINE_RULES, LONE_CONSTANT_RULES, ONE_ROUNDING_RULES, BETWEEN_RULES, BETWEEN_SUMS_RULES)
+)
+"""For what none of these could make an operator on integers."""

@@ -87,7 +87,7 @@ def _with_constant(operator: Operator, view: View) -> Replacement | None:
             continue
         if view.type(operator.outputs[0]).shape != source.shape:
             return None  # the constant broadcasts the operand, not the other way round
-        channels = _channel_values(constant.real, source.shape)
+        channels = channel_values(constant.real, source.shape)
         if channels is not None:
             return _affine_with(operator, x, channels, view)
         return _before_order(operator, x, constant.real, view)
@@ -120,7 +120,7 @@ def _before_order(operator: Operator, x: str, constant: NDArray[np.float64], vie
     channels = None
     value = constant.reshape((1,) * (len(shape) - constant.ndim) + constant.shape)
     if before.kind == "transpose":
-        channels = _channel_values(value.transpose(np.argsort(before.attributes["axes"])), view.type(z).shape)
+        channels = channel_values(value.transpose(np.argsort(before.attributes["axes"])), view.type(z).shape)
     elif len(view.type(z).shape) > 1 and view.type(z).shape[CHANNEL] == np.prod(shape):
         channels = np.array(np.broadcast_to(value, shape).ravel())
     if channels is None:
@@ -134,7 +134,7 @@ def _before_order(operator: Operator, x: str, constant: NDArray[np.float64], vie
     return joined(change, typed)
 
 
-def _channel_values(value: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+def channel_values(value: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
     """A constant that broadcasts against a tensor, as one number for each channel (dimension 1); None if it varies."""
     if value.ndim > len(shape) or len(shape) < 2:
         return None

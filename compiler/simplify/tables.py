@@ -7,14 +7,14 @@ PRelu. The table holds what the operators' own meanings give (compiler/graph/int
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -46,7 +46,7 @@ MOST_OPERATORS = 64
 
 def function_of_one(operator: Operator, view: View) -> Replacement | None:
     """quantize(f(dequantize(q))) → lookup(q), for any f that works element by element."""
-    region = _Region(view)
+    region = Region(view)
     if not region.collect(operator.inputs[0]) or len(region.leaves) != 1:
         return None
     (leaf,) = region.leaves
@@ -89,15 +89,18 @@ def function_of_lookups(operator: Operator, view: View) -> Replacement | None:
     return _lookup((*distinct, operator), leaf, {}, view)
 
 
-class _Region:
+class Region:
     """The operators between some quantised tensors and a float one, in order; `leaves` are the quantised tensors.
 
-    `constants` are the real values of the constants that the operators read.
+    `constants` are the real values of the constants that the operators read. What an operator makes of which `is_end`
+    is true belongs to `ends`, as if it were given.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, is_end: Callable[[Operator], bool] = lambda operator: False) -> None:
         self.operators: list[Operator] = []
         self.leaves: set[str] = set()
+        self.ends: set[str] = set()
+        self._is_end = is_end
         self.constants: dict[str, NDArray[np.float64]] = {}
         self._view = view
         self._seen: set[str] = set()
@@ -118,6 +121,9 @@ class _Region:
             self.leaves.add(producer.inputs[0])
             self.operators.append(producer)
             return True
+        if self._is_end(producer):
+            self.ends.add(name)
+            return True
         if producer.kind not in FUNCTIONS and producer.kind not in ELEMENTWISE:
             return False
         if len(producer.outputs) != 1 or not all(self.collect(source) for source in producer.inputs):
@@ -136,7 +142,9 @@ def _lookup(
     last = operators[-1]
     nodes = tuple(dict.fromkeys(node for o in operators for node in o.nodes))
     name = next((o.name for o in operators if o.kind not in ("dequantize", "quantize")), last.name)
-    return Replacement((Operator(name, "lookup", (leaf,), last.outputs, {"table": table}, nodes),))
+    off = sum(o.attributes.get(BETWEEN, 0.0) for o in operators)
+    attributes = {"table": table, BETWEEN: off} if off else {"table": table}
+    return Replacement((Operator(name, "lookup", (leaf,), last.outputs, attributes, nodes),))
 
 
 def _table(
@@ -146,8 +154,43 @@ def _table(
 
     None if a constant differs along another dimension. The operators run on a tensor [1, C, values].
     """
+    low, high = view.type(leaf).limits
+    graph = _function(operators, leaf, reals, high - low + 1, view)
+    if graph is None:
+        return None
+    shape = graph.tensors[leaf].shape
+    key = _meaning(graph)
+    if key not in _KNOWN:
+        if len(_KNOWN) >= MOST_TABLES:
+            _KNOWN.clear()
+        given = np.broadcast_to(np.arange(low, high + 1), shape).astype(graph.tensors[leaf].dtype)
+        with np.errstate(all="ignore"):
+            table = run_graph_tensors(graph, {leaf: given})[operators[-1].outputs[0]][0]
+        _KNOWN[key] = np.ascontiguousarray(table[0] if (table == table[0]).all() else table)
+        _KNOWN[key].setflags(write=False)
+    return _KNOWN[key]
+
+
+def real_function(
+    operators: Sequence[Operator], leaf: str, reals: Mapping[str, NDArray[np.float64]], points: NDArray[Any], view: View
+) -> NDArray[Any] | None:
+    """The last operator's results, [1 or C, points], where the leaf, a float tensor, has these values.
+
+    None if a constant differs along another dimension than the channels.
+    """
+    graph = _function(tuple(operators), leaf, reals, len(points), view)
+    if graph is None:
+        return None
+    given = np.broadcast_to(points, graph.tensors[leaf].shape).astype(np.float32)
+    with np.errstate(all="ignore"):
+        return np.asarray(run_graph_tensors(graph, {leaf: given})[operators[-1].outputs[0]][0])
+
+
+def _function(
+    operators: tuple[Operator, ...], leaf: str, reals: Mapping[str, NDArray[np.float64]], count: int, view: View
+) -> Graph | None:
+    """Operators on a leaf of so many values, [1, C or 1, values]; None if a constant varies along another dimension."""
     source = view.type(leaf)
-    low, high = source.limits
     constants: dict[str, NDArray[Any]] = {}
     for operator in operators:
         for position, name in enumerate(operator.inputs):
@@ -166,21 +209,10 @@ def _table(
     if is_varying and len(source.shape) < 2:
         return None
     channels = source.shape[CHANNEL] if is_varying else 1
-    shape = (1, channels, high - low + 1)
     names = {name for o in operators for name in (*o.inputs, *o.outputs) if name}
-    types = {name: replace(view.type(name), shape=shape) for name in names if name not in constants}
+    types = {name: replace(view.type(name), shape=(1, channels, count)) for name in names if name not in constants}
     types |= {name: TensorType("float32", value.shape) for name, value in constants.items()}
-    graph = Graph("function", operators, types, constants, (leaf,), {}, view.opset)
-    key = _meaning(graph)
-    if key not in _KNOWN:
-        if len(_KNOWN) >= MOST_TABLES:
-            _KNOWN.clear()
-        given = np.broadcast_to(np.arange(low, high + 1), shape).astype(source.dtype)
-        with np.errstate(all="ignore"):
-            table = run_graph_tensors(graph, {leaf: given})[operators[-1].outputs[0]][0]
-        _KNOWN[key] = np.ascontiguousarray(table[0] if (table == table[0]).all() else table)
-        _KNOWN[key].setflags(write=False)
-    return _KNOWN[key]
+    return Graph("function", operators, types, constants, (leaf,), {}, view.opset)
 
 
 _KNOWN: dict[Hashable, NDArray[Any]] = {}

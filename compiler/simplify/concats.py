@@ -100,6 +100,21 @@ def _on_grid(real: NDArray[np.float64], tensor_type: TensorType) -> NDArray[np.i
     return values.astype(tensor_type.dtype)
 
 
+def constants_in_concat(operator: Operator, view: View) -> Replacement | None:
+    """Integers that are constant mean the same as those beside them, where only the concatenation is dequantised."""
+    result = view.type(operator.outputs[0])
+    if result.quantization is None or result.quantization.axis is not None:
+        return None
+    plain = {
+        name: replace(view.type(name), quantization=result.quantization)
+        for name in operator.inputs
+        if view.constant(name) is not None
+        and view.type(name).quantization is None
+        and view.type(name).dtype == result.dtype
+    }
+    return Replacement((operator,), plain) if plain else None
+
+
 def into_concat(operator: Operator, view: View) -> Replacement | None:
     """quantize(concat(a, b)) → concat(quantize(a), quantize(b)). The same for a rescale that alone reads the concat."""
     before = view.producer(operator.inputs[0], "concat")
@@ -117,7 +132,7 @@ def into_concat(operator: Operator, view: View) -> Replacement | None:
 
 
 CONCAT_RULES = {
-    "concat": (concat_before_dequantize,),
+    "concat": (concat_before_dequantize, constants_in_concat),
     "quantize": (into_concat,),
     "rescale": (into_concat,),
 }

@@ -184,6 +184,20 @@ def drop_rescale_to_same(operator: Operator, view: View) -> Replacement | None:
     return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
 
 
+def rescale_of_constant(operator: Operator, view: View) -> Replacement | None:
+    """A constant in other steps is another constant."""
+    source, result = operator.inputs[0], operator.outputs[0]
+    value, before, after = view.constant(source), view.type(source).quantization, view.type(result)
+    if value is None or before is None or before.axis is not None or after.quantization is None:
+        return None
+    real = ((value.astype(np.int64) - before.zero_point) * np.float32(before.scale)).astype(np.float32)
+    if after.quantization.axis is not None:
+        return None
+    steps = np.rint(real / np.float32(after.quantization.scale)) + after.quantization.zero_point
+    integers = np.clip(steps, operator.attributes["low"], operator.attributes["high"]).astype(after.dtype)
+    return Replacement(tensors={result: after}, constants={result: integers})
+
+
 def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
     """rescale(op(…)) to the same scale only limits: op's own limits become closer. The same for a quantisation."""
     source, result = operator.inputs[0], operator.outputs[0]
@@ -232,5 +246,5 @@ INTEGER_RULES = {
     # quantize moves up
     "quantize": (clamp_into_quantize, quantize_before, requantize, integer_operator),
     # integer operators among themselves
-    "rescale": (drop_rescale_to_same, limits_into_producer),
+    "rescale": (rescale_of_constant, drop_rescale_to_same, limits_into_producer),
 }

@@ -9,9 +9,11 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.compiler.models import ModelBuilder, add_conv, rescaled
+import tilewright
+from tests.compiler.models import ModelBuilder, add_conv, random_inputs, rescaled, run_onnx
 from tests.compiler.pipelines import distances, lowered, simplified
 from tests.compiler.simplify.graphs import kinds
+from tests.rings import slow_beyond
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.interpreter import run_nests
 
@@ -125,3 +127,41 @@ def test_other_padding_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(CompileError) as refused:
         simplified(model)
     assert str(refused.value) == message
+
+
+def padded_channels(channels: int, before: int, after: int, is_quantised: bool) -> onnx.ModelProto:
+    """MaxPool → Pad of channels → Add → PRelu, as detectors have it where a block makes more channels."""
+    made = ModelBuilder(np.random.default_rng(3))
+    count = channels + before + after
+
+    def quantised(x: str, scale: float, zero: int) -> str:
+        name = f"q{len(made.nodes)}"
+        meaning = [made.constant(f"{name}.scale", np.float32(scale)), made.constant(f"{name}.zero", np.int8(zero))]
+        return made.node("DequantizeLinear", [made.node("QuantizeLinear", [x, *meaning]), *meaning])
+
+    a, b = made.input("a", [1, channels, 12, 12]), made.input("b", [1, count, 6, 6])
+    pool = made.node("MaxPool", [quantised(a, 0.05, -7)], kernel_shape=[2, 2], strides=[2, 2])
+    pads = made.constant("pads", np.array([0, before, 0, 0, 0, after, 0, 0], np.int64))
+    pad = made.node("Pad", [quantised(pool, 0.05, -7) if is_quantised else pool, pads])
+    pad = quantised(pad, 0.05, -7) if is_quantised else pad
+    total = quantised(made.node("Add", [pad, quantised(b, 0.07, 4)]), 0.09, 3)
+    slopes = made.constant("slopes", made.rng.uniform(0.05, 0.4, (count, 1, 1)).astype(np.float32))
+    made.output(quantised(made.node("PRelu", [total, slopes]), 0.08, -60))
+    graph = onnx.helper.make_graph(made.nodes, "padded", made.inputs, made.outputs, made.initializers)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(model)
+
+
+@pytest.mark.parametrize("isa", ["base16", "tiny8"])
+@pytest.mark.parametrize("is_quantised", [True, False])
+@pytest.mark.parametrize(
+    "sizes", slow_beyond(2, [(16, 0, 8), (12, 0, 4), (16, 16, 0), (24, 0, 24), (5, 0, 6), (16, 3, 5), (32, 0, 32)])
+)
+def test_padded_channels_stay_on_the_machine(sizes: tuple[int, int, int], is_quantised: bool, isa: str) -> None:
+    """Parts of the sum are fused with parts of the function, each of which has the tables of its own channels."""
+    model = padded_channels(*sizes, is_quantised)
+    program = tilewright.compile(model.SerializeToString(), isa, effort=0)
+    assert not program.host_nodes
+    inputs = random_inputs(model, np.random.default_rng(1))
+    apart = np.abs(program.run(inputs).outputs["result"] - run_onnx(model, inputs)["result"]) / 0.08
+    assert apart.max() <= 1.01 and (apart > 0.5).mean() < 0.02

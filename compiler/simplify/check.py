@@ -6,7 +6,7 @@ from tilewright.compiler.errors import RAISING, Blame, CompileError, FloatModel
 from tilewright.compiler.graph.graph import Graph, Operator
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.canonical import CANONICALIZE
-from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS
+from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS, QUANTIZE_ONCE, QUANTIZED_IN_EACH_RUN
 from tilewright.compiler.simplify.microsoft import WRITTEN
 from tilewright.compiler.simplify.qoperators import FORMS
 from tilewright.compiler.simplify.quantizers import ENDS, unread_quantizer
@@ -171,6 +171,8 @@ def _unknown(operator: Operator, graph: Graph) -> CompileError:
         return CompileError(
             operator, fact, expected="its steps, as `tilewright quantize` writes them from a float model"
         )
+    if operator.kind == QUANTIZED_IN_EACH_RUN:
+        return CompileError(operator, "quantises a tensor in each run", remedy=QUANTIZE_ONCE)
     if operator.kind not in CANONICALIZE:
         known = ", ".join(sorted(name.removeprefix("onnx.") for name in CANONICALIZE))
         return CompileError(

@@ -23,6 +23,15 @@ INTEGER_PRODUCTS: Mapping[str, tuple[str, int]] = {
 """Operator → the product of reals, and the dimension of the weights along which each may have a zero point."""
 
 
+QUANTIZED_IN_EACH_RUN = "onnx.DynamicQuantizeLinear"
+
+QUANTIZE_ONCE = (
+    "Quantise it once, with samples of the model's inputs: tilewright quantize MODEL --calibration samples.npz "
+    "--output net.onnx. MODEL is the float model, or this one if nothing in it is quantised otherwise"
+)
+"""What to do with a network that quantises its activations in each run."""
+
+
 def integer_product(operator: Operator, view: View) -> Replacement | None:
     """XInteger(x, w, x's zero point, w's) → quantize(X(dequantize(x), dequantize(w))), for constant weights."""
     kind, axis = INTEGER_PRODUCTS[operator.kind]
@@ -72,6 +81,8 @@ def _zero_points(operator: Operator, name: str, what: str, view: View) -> tuple[
     if not name:
         return (0,)
     values = view.constant(name)
+    if values is None and view.producer(name, QUANTIZED_IN_EACH_RUN) is not None:
+        raise CompileError(operator, f"its {what} is quantised in each run", remedy=QUANTIZE_ONCE)
     if values is None:
         raise CompileError(operator, f"the zero point of its {what} is computed", expected="a constant")
     distinct = np.unique(values)

@@ -20,8 +20,10 @@ from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.partition.source import read_source
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.chosen_masks import has_choices, write_chosen_masks
+from tilewright.quantization.dynamic import is_dynamic, without_dynamic
 from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
+from tilewright.quantization.fused import write_fused
 from tilewright.quantization.gemm import plain_gemm
 from tilewright.quantization.half import HALF, in_single_precision
 from tilewright.quantization.multi_head import has_attention, runnable, write_attention
@@ -89,9 +91,12 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     name = "the ONNX model" if isinstance(model, bytes | onnx.ModelProto) else str(model)
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
     source = in_single_precision(read_source(content, shapes).model)
+    if is_dynamic(source):
+        source = without_dynamic(source)
     _require_float(source, name)
     require_harmless(source, name)
     plain = inferred(_with_known_opset(steps_first(_without_initial_inputs(source)), name), name)
+    plain = inferred(write_fused(plain, frozenset(keep)), name)
     whole = plain
     if has_attention(plain):
         plain = write_attention(plain, lambda made: inferred(made, name), frozenset(keep) | runnable(plain))

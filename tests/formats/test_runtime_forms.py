@@ -18,7 +18,7 @@ FEW = [each for each in EVERY if each.extra == {"UseQDQContribOps": True}][::5]
 
 
 MOST_APART = 2.01
-"""In steps of the result: each operator may be one step off, and one of the mean of an image passes two dense layers."""
+"""In steps of the result: each operator may be a step off, and one of the mean of an image passes two dense layers."""
 
 
 def check(form: RuntimeForm) -> None:

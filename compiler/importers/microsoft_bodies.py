@@ -114,12 +114,14 @@ def _dequantized(body: Body, first: int) -> str:
     return body.op("DequantizeLinear", *filter(None, (integers, scale, zero)))
 
 
-def _quantize(body: Body, real: str, scale: int) -> None:
-    """The result, with the scale at a position and the zero point after it. Without one, it has the operands' type."""
-    zero = body.input(scale + 1)
-    if not body.input(scale) or not zero:
-        raise body.fault("the scale or zero point of its result is left out", "both")
-    body.op("QuantizeLinear", real, body.input(scale), zero, to=body.output(0))
+def _quantize(body: Body, real: str, scale: int, source_zero: int = 2) -> None:
+    """The result, with the scale at a position and the zero point after it: 0 of the operands' type if left out."""
+    if not body.input(scale):
+        raise body.fault("the scale of its result is left out", "it")
+    zero, like = body.input(scale + 1), body.input(source_zero)
+    if not zero and not like:
+        raise body.fault("all zero points are left out", "one")
+    body.op("QuantizeLinear", real, body.input(scale), zero or body.op("Sub", like, like), to=body.output(0))
 
 
 def _quantized_function(kind: str, attributes: Mapping[str, float], body: Body) -> None:

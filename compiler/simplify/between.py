@@ -75,12 +75,13 @@ def round_before_function(operator: Operator, view: View) -> Replacement | None:
     spent = operator.attributes.get(BETWEEN, 0.0)
     if function is None:
         return None
-    whole = function.whole(range_of(source, view))
+    range_ = range_of(source, view)
+    whole = function.whole(range_)
     if whole.off + spent <= MOST_OFF:
         return inserted(operator, source, path, whole, whole.off + spent, view)
-    halves = function.halves(whole)
-    off, zero = spent + max(half.off for half in halves), function.at_zero()
-    if zero is None or not whole.low < 0 < whole.high or off > MOST_OFF:
+    halves, zero = function.halves(range_), function.at_zero()
+    off = spent + max(half.off for half in halves)
+    if zero is None or off > MOST_OFF:
         return None
     return _in_halves(operator, source, path, halves, off, zero, view)
 
@@ -110,6 +111,10 @@ def is_ready(operator: Operator, view: View) -> bool:
     sources = [view.producer(name, "dequantize") for name in operator.inputs[:count]]
     types = [view.type(source.inputs[0]) for source in sources if source is not None]
     return len(types) == count and all(t.quantization is not None and t.quantization.axis is None for t in types)
+
+
+NOTHING = Between(0.0, 1.0, np.inf)
+"""No tensor that would do."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +155,15 @@ class _Function:
         found = [self._between(*self._where_it_changes(tail, range_), range_) for tail in TAILS]
         return min(found, key=lambda between: between.off)
 
-    def halves(self, whole: Between) -> tuple[Between, Between]:
-        return (
-            self._between(whole.low, 0.0, (whole.low, 0.0)),
-            self._between(0.0, whole.high, (0.0, whole.high)),
-        )
+    def halves(self, range_: tuple[float, float]) -> tuple[Between, Between]:
+        """The tensors of the values below 0 and above; infinitely far off where all values have one sign."""
+        found = []
+        for tail in TAILS:
+            low, high = self._where_it_changes(tail, range_)
+            below = self._between(low, 0.0, (min(range_[0], 0.0), 0.0))
+            above = self._between(0.0, high, (0.0, max(range_[1], 0.0)))
+            found.append((below, above) if low < 0 < high else (NOTHING, NOTHING))
+        return min(found, key=lambda pair: max(half.off for half in pair))
 
     def _where_it_changes(self, tail: float, range_: tuple[float, float]) -> tuple[float, float]:
         """Between these values, and 0, all happens."""

@@ -83,6 +83,11 @@ def quantised(
     return made
 
 
+def without_zero(*left_out: int) -> Callable[[np.random.Generator], list[Array | None]]:
+    """One tensor, and without some of the zero points."""
+    return lambda rng: [None if at in left_out else value for at, value in enumerate(quantised((2, 300))(rng))]
+
+
 def with_condition(rng: np.random.Generator) -> list[Array | None]:
     return [rng.integers(0, 2, (3, 8)).astype(bool), *quantised((3, 8), (1, 8))(rng)]
 
@@ -98,6 +103,7 @@ def ones(rng: np.random.Generator) -> Array:
 CASES = [
     *(Case("QLinearSigmoid", quantised((2, 300), dtype=dtype, step=1 / 255)) for dtype in (np.int8, np.uint8)),
     Case("QLinearLeakyRelu", quantised((2, 300))),
+    *(Case("QLinearLeakyRelu", without_zero(at)) for at in (2, 4)),
     Case("QLinearLeakyRelu", quantised((2, 300), dtype=np.uint8), {"alpha": 0.2}),
     Case("QLinearMul", quantised((2, 5, 4), (2, 5, 4), step=0.0821)),
     Case("QLinearMul", quantised((2, 5, 4), (5, 1), dtype=np.uint8, step=0.0821)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import onnx
@@ -62,10 +63,13 @@ class Body:
         """The attributes of these names that the node gives, to be handed on."""
         return {name: self._attributes.pop(name) for name in names if name in self._attributes}
 
-    def op(self, kind: str, *inputs: str, to: str = "", **attributes: Setting) -> str:
-        """Add a node; its result has the name `to`, or one of its own."""
+    def op(
+        self, kind: str, *inputs: str, to: str = "", given: Mapping[str, Setting] | None = None, **attributes: Setting
+    ) -> str:
+        """Add a node with the attributes `given` and others; its result has the name `to`, or one of its own."""
         name = to or self._fresh(kind)
-        self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
+        settings: dict[str, Any] = {**(given or {}), **attributes}
+        self.nodes.append(helper.make_node(kind, inputs, [name], **settings))
         return name
 
     def constant(self, values: float | Sequence[int]) -> str:
@@ -126,7 +130,7 @@ def _quantize(body: Body, real: str, scale: int, source_zero: int = 2) -> None:
 
 def _quantized_function(kind: str, attributes: Mapping[str, float], body: Body) -> None:
     settings = {name: body.number(name, default) for name, default in attributes.items()}
-    _quantize(body, body.op(kind, _dequantized(body, 0), **settings), 3)
+    _quantize(body, body.op(kind, _dequantized(body, 0), given=settings), 3)
 
 
 def _quantized_binary(kind: str, body: Body) -> None:
@@ -137,9 +141,9 @@ def _quantized_softmax(body: Body) -> None:
     """Before opset 13, along an axis and all dimensions after it."""
     x, axis = _dequantized(body, 0), body.rest("axis")
     if body.integer("opset", 13) >= 13:
-        _quantize(body, body.op("Softmax", x, **{"axis": -1, **axis}), 3)
+        _quantize(body, body.op("Softmax", x, given={"axis": -1, **axis}), 3)
         return
-    flat = body.op("Softmax", body.op("Flatten", x, **{"axis": 1, **axis}), axis=-1)
+    flat = body.op("Softmax", body.op("Flatten", x, given={"axis": 1, **axis}), axis=-1)
     _quantize(body, body.op("Reshape", flat, body.op("Shape", x)), 3)
 
 
@@ -233,7 +237,7 @@ def _turned(body: Body, name: str) -> str:
 def _fused_conv(body: Body) -> None:
     """A convolution, perhaps a sum, and an activation function."""
     window = body.rest("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    result = body.op("Conv", *filter(None, map(body.input, range(3))), **window)
+    result = body.op("Conv", *filter(None, map(body.input, range(3))), given=window)
     if body.input(3):
         result = body.op("Add", result, body.input(3))
     _activation(body, result, body.text("activation"), body.numbers("activation_params"))
@@ -241,7 +245,7 @@ def _fused_conv(body: Body) -> None:
 
 def _fused_gemm(body: Body) -> None:
     settings = body.rest("alpha", "beta", "transA", "transB")
-    result = body.op("Gemm", *filter(None, map(body.input, range(3))), **settings)
+    result = body.op("Gemm", *filter(None, map(body.input, range(3))), given=settings)
     given = [body.rest(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
     parameters = [float(value) for each in given for value in each.values()]  # type: ignore[arg-type]
     _activation(body, result, body.text("activation"), parameters)
@@ -258,7 +262,7 @@ def _activation(body: Body, x: str, kind: str, parameters: Sequence[float]) -> N
     if kind == "Clip" and len(parameters) == 2:
         body.op("Clip", x, *map(body.constant, parameters), to=body.output(0))
     elif kind in PARAMETERS and len(parameters) <= len(PARAMETERS[kind]):
-        body.op(kind, x, to=body.output(0), **dict(zip(PARAMETERS[kind], parameters, strict=False)))
+        body.op(kind, x, to=body.output(0), given=dict(zip(PARAMETERS[kind], parameters, strict=False)))
     else:
         raise body.fault(f"its activation is {kind or 'missing'}", f"Clip, {', '.join(PARAMETERS)}")
 
@@ -266,7 +270,7 @@ def _activation(body: Body, x: str, kind: str, parameters: Sequence[float]) -> N
 def _dynamic_matmul(body: Body) -> None:
     """As it is meant: the first operand is quantised in each run, which no result needs."""
     axis = {"axis": 1} if body.rank(body.input(2)) == 1 else {}
-    weights = body.op("DequantizeLinear", *filter(None, map(body.input, (1, 2, 3))), **axis)
+    weights = body.op("DequantizeLinear", *filter(None, map(body.input, (1, 2, 3))), given=axis)
     product = body.op("MatMul", body.input(0), weights, to="" if body.input(4) else body.output(0))
     if body.input(4):
         body.op("Add", product, body.input(4), to=body.output(0))
@@ -276,7 +280,7 @@ def _integer_matmul(body: Body) -> None:
     """Two dequantised tensors, multiplied."""
     axis = {"axis": 1} if body.rank(body.input(3)) == 1 else {}
     a = body.op("DequantizeLinear", *filter(None, map(body.input, (0, 2, 4))))
-    b = body.op("DequantizeLinear", *filter(None, map(body.input, (1, 3, 5))), **axis)
+    b = body.op("DequantizeLinear", *filter(None, map(body.input, (1, 3, 5))), given=axis)
     product = body.op("MatMul", a, b, to="" if body.input(6) else body.output(0))
     if body.input(6):
         body.op("Add", product, body.input(6), to=body.output(0))

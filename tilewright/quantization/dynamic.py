@@ -46,7 +46,7 @@ def without_dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
     for quantizer in quantizers.values():
         if quantizer.output[0] not in read:
             kept.remove(quantizer)
-            made.graph.initializer.append(numpy_helper.from_array(np.float32(1), quantizer.output[1]))
+            made.graph.initializer.append(numpy_helper.from_array(np.array(1, np.float32), quantizer.output[1]))
     del made.graph.node[:]
     made.graph.node.extend(kept)
     results = {node.output[0] for node in kept}

@@ -7,7 +7,7 @@ from tilewright.compiler.graph.graph import Graph, Operator
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS, QUANTIZE_ONCE, QUANTIZED_IN_EACH_RUN
-from tilewright.compiler.simplify.microsoft import WRITTEN
+from tilewright.compiler.simplify.microsoft import IN_EACH_RUN, WRITTEN
 from tilewright.compiler.simplify.qoperators import FORMS
 from tilewright.compiler.simplify.quantizers import ENDS, unread_quantizer
 from tilewright.compiler.simplify.tables import ELEMENTWISE, FUNCTIONS
@@ -171,7 +171,7 @@ def _unknown(operator: Operator, graph: Graph) -> CompileError:
         return CompileError(
             operator, fact, expected="its steps, as `tilewright quantize` writes them from a float model"
         )
-    if operator.kind == QUANTIZED_IN_EACH_RUN:
+    if operator.kind == QUANTIZED_IN_EACH_RUN or kind in IN_EACH_RUN:
         return CompileError(operator, "quantises a tensor in each run", remedy=QUANTIZE_ONCE)
     if operator.kind not in CANONICALIZE:
         known = ", ".join(sorted(name.removeprefix("onnx.") for name in CANONICALIZE))

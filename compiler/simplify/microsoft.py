@@ -24,7 +24,10 @@ from tilewright.compiler.simplify.rewrite import Replacement, View
 WHOLE = ("Gelu",)
 """Operators that ONNX has under the same name with the same meaning."""
 
-WRITTEN = tuple(f"onnx.{name}" for name in BODIES if name not in WHOLE)
+IN_EACH_RUN = ("DynamicQuantizeMatMul",)
+"""Operators that quantise an operand in each run: no table or product of constants computes what they do."""
+
+WRITTEN = tuple(f"onnx.{name}" for name in BODIES if name not in (*WHOLE, *IN_EACH_RUN))
 """Kinds of operators that are written out."""
 
 SAME_STEPS = 1e-4

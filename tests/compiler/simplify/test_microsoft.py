@@ -84,7 +84,7 @@ def reason_of(build: Callable[[], Case]) -> str:
     given = [name for name, value in case.inputs().items() if value.ndim]
     model = with_shapes(case.model([case.node()]), [name for name in case.inputs() if name not in given], case)
     with pytest.raises(CompileError) as caught:
-        tilewright.compile(model.SerializeToString(), "vector16", effort=0)
+        tilewright.compile(model.SerializeToString(), "vector16", effort=0, host=False)
     return str(caught.value)
 
 
@@ -119,3 +119,25 @@ def test_a_gelu_is_a_table_in_every_opset(opset: int) -> None:
     program = tilewright.compile(model.SerializeToString(), "base16", effort=0)
     assert not program.host_nodes
     assert np.allclose(program.run({"x": x}).outputs["y"], run_onnx(model, {"x": x})["y"])
+
+
+def test_a_product_that_quantises_in_each_run_is_not_computed_otherwise() -> None:
+    meaning = ["scale", "zero"]
+    nodes: list[Any] = [
+        helper.make_node("QuantizeLinear", ["x", *meaning], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", *meaning], ["r"]),
+        helper.make_node("DynamicQuantizeMatMul", ["r", "w", "scale", "zero"], ["m"], "product", domain=DOMAIN),
+        helper.make_node("QuantizeLinear", ["m", *meaning], ["p"]),
+        helper.make_node("DequantizeLinear", ["p", *meaning], ["y"]),
+    ]
+    kept = [
+        numpy_helper.from_array(np.float32(0.03), "scale"),
+        numpy_helper.from_array(np.int8(-5), "zero"),
+        numpy_helper.from_array(np.ones((16, 16), np.int8), "w"),
+    ]
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 16]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "dynamic", ends[:1], ends[1:], kept)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    with pytest.raises(CompileError, match="node 'product' .* quantises a tensor in each run; Quantise it once"):
+        tilewright.compile(model.SerializeToString(), "base16", effort=0, host=False)

@@ -15,6 +15,9 @@ from tilewright.compiler.importers.tflite.operation import Operation
 ROUNDING = 0.02
 """How far, relatively, a bias's own scale may be from that of the products without meaning another number."""
 
+OF_ANY_SHAPE = ("CONV_2D", "FULLY_CONNECTED")
+"""Products of which LiteRT takes a bias of more dimensions than one."""
+
 
 def write_bias(
     operation: Operation, source: int, weight_scales: NDArray[np.float32] | None, position: int, outputs: int
@@ -25,7 +28,7 @@ def write_bias(
         return ()
     writer, info = operation.writer, operation.tensor(index)
     values = writer.value_of(index, "a bias")
-    if values.size != outputs:
+    if values.size != outputs or (values.ndim != 1 and operation.operator.kind not in OF_ANY_SHAPE):
         raise operation.error(f"is {list(info.shape)}", index, expected=f"a list of {outputs} numbers")
     expected = np.float32 if weight_scales is None else np.int32
     if values.dtype != expected:

@@ -171,7 +171,8 @@ class _Reader:
         axis = quantization.QuantizedDimension()
         if len(info.shape) == 1:
             axis = 0  # whatever the file says: converters write that of the weights at a bias
-        is_along_axis = len(scales) == 1 or (0 <= axis < len(info.shape) and info.shape[axis] == len(scales))
+        is_inside = 0 <= axis < max(1, len(info.shape))
+        is_along_axis = is_inside and (len(scales) == 1 or (bool(info.shape) and info.shape[axis] == len(scales)))
         if len(zeros) != len(scales) or not is_along_axis:
             raise CompileError(
                 str(info),

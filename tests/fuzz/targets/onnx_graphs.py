@@ -63,11 +63,11 @@ class Network:
             network.builder.output(tensor.name, f"result{number}")
         model = rescaled(network.builder.build("changed"))
         for change in self.changes:
-            _change(model, *change)
+            change_model(model, *change)
         return model
 
 
-def _change(model: onnx.ModelProto, what: str, where: int, which: int, value: int) -> None:
+def change_model(model: onnx.ModelProto, what: str, where: int, which: int, value: int) -> None:
     """One change; nothing where there is nothing to change."""
     graph = model.graph
     node = graph.node[where % len(graph.node)]

@@ -17,7 +17,7 @@ from hypothesis.strategies import DrawFn
 from numpy.typing import NDArray
 
 import tilewright
-from tests.compiler.importers.tflite.files import Tensor
+from tests.compiler.importers.tflite.files import Tensor, TfliteFile
 from tests.compiler.importers.tflite.networks import RELU, RELU6, SAME, VALID, NetworkBuilder
 from tests.compiler.importers.tflite.runs import random_inputs
 from tests.fuzz.compiling import effort_of, prepare_compiler, shipped
@@ -65,9 +65,16 @@ ENDS: Mapping[str, Layer] = {
     "flatten": lambda net, x, n: net.dense(net.flatten(x), 5),
 }
 
-NOT_JUDGED = ("has_bias was not true", "scale_diff / output_scale", "output_multiplier_exponent")
+NOT_JUDGED = (
+    "has_bias was not true",
+    "scale_diff / output_scale",
+    "output_multiplier_exponent",
+    "quantized_dimension must be in range",
+    "was optional but was expected",
+)
 """What LiteRT says of a file that is right by TFLite's schema, and that its kernels do not take: a convolution without
-a bias, and scales so far apart that a multiplier does not hold what is between them."""
+a bias, scales so far apart that a multiplier does not hold what is between them, a bias with the quantised dimension of
+its weights."""
 
 STEEPEST = 1e6
 """Where one step of a file is so many times another, LiteRT's multipliers may not hold what is between them: a sum
@@ -101,14 +108,14 @@ class File:
             x = LAYERS[layer](net, x, number)
         x = ENDS[self.end](net, x, 0)
         for change in self.changes:
-            _change(net, *change)
+            change_file(net.file, *change)
         net.file.inputs = [net.file.tensors[tensor.index] for tensor in net.file.inputs]
         return net, net.file.tensors[x.index]
 
 
-def _change(net: NetworkBuilder, what: str, where: int, which: int, value: int) -> None:
+def change_file(file: TfliteFile, what: str, where: int, which: int, value: int) -> None:
     """One change of a tensor or an operator; nothing where there is nothing to change."""
-    tensors, operators = net.file.tensors, net.file.operators
+    tensors, operators = file.tensors, file.operators
     if what in ("option", "wire", "leave out"):
         if operators:
             at = where % len(operators)

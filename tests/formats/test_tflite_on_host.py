@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 import tilewright
 from tests.compiler.importers.tflite.files import Tensor, TfliteFile
+from tests.compiler.importers.tflite.litert import Litert
 from tests.compiler.importers.tflite.runs import random_inputs, run, translate
+from tilewright.compiler.errors import CompileError
 
 SHAPE = (1, 6, 6, 8)
 
@@ -80,3 +82,40 @@ def test_the_host_runs_what_no_instruction_computes(name: str) -> None:
     assert len(program.programs) == 1
     for output in outputs:
         assert (found[output.name] == expected[output.name]).mean() > 0.98
+
+
+def alone(tail: Tail, dtype: Any = np.int8) -> tuple[TfliteFile, list[Tensor]]:
+    """A file of these operators only."""
+    file = TfliteFile()
+    x = file.input("x", SHAPE, 0.05 if dtype == np.int8 else None, dtype=dtype)
+    return file, tail(file, x)
+
+
+def split(file: TfliteFile, x: Tensor) -> list[Tensor]:
+    halves = [file.tensor(name, (1, 6, 6, 4), None, dtype=np.float32) for name in ("first", "second")]
+    file.operator("SPLIT", [file.constant("axis", np.int32(3)), x], halves, "SplitOptions", NumSplits=2)
+    return halves
+
+
+@pytest.mark.parametrize(
+    ("tail", "dtype"), [(softmax, np.int8), (l2_normalization, np.int8), (arg_max, np.int8), (split, np.float32)]
+)
+def test_a_file_of_which_the_machine_can_do_nothing_is_the_hosts(tail: Tail, dtype: Any) -> None:
+    file, outputs = alone(tail, dtype)
+    program = tilewright.compile(file.content(*outputs), "base16", effort=0)
+    inputs = random_inputs(file, np.random.default_rng(1))
+    found, expected = program.run(inputs).outputs, Litert(file.content(*outputs)).run(inputs)
+    assert not program.programs
+    assert program.host_nodes and all(node.reason for node in program.host_nodes)
+    for output in outputs:
+        assert np.abs(found[output.name].astype(np.float64) - expected[output.name]).max() <= 1
+    with pytest.raises(CompileError):
+        tilewright.compile(file.content(*outputs), "base16", effort=0, host=False)
+
+
+def test_a_float_file_that_computes_is_still_to_be_quantised() -> None:
+    file = TfliteFile()
+    x, y = (file.input("x", (1, 4), None, dtype=np.float32), file.tensor("y", (1, 4), None, dtype=np.float32))
+    file.operator("EXP", [x], y, "ExpOptions")
+    with pytest.raises(CompileError, match="the model is float; expected an int8 one. Quantise it"):
+        tilewright.compile(file.content(y), "base16", effort=0)

@@ -28,6 +28,10 @@ FEW, SOME, MANY = 12, 50, 150
 """Tries of each kind: in the fast, the slow and the long ring."""
 
 
+THOUSANDS = 5000
+"""Tries of files of exporters, in the long ring."""
+
+
 @pytest.mark.parametrize(("name", "position"), [(name, i) for name, kept in KEPT.items() for i in range(len(kept))])
 def test_what_once_showed_a_fault(name: str, position: int) -> None:
     target = TARGETS[name]
@@ -52,6 +56,11 @@ def test_a_few(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if target.share >= 0.1])
 def test_many(name: str, tries: int) -> None:
     hold(name, tries, 1)
+
+
+@pytest.mark.long
+def test_thousands_of_files_as_exporters_write_them() -> None:
+    hold("exported files", THOUSANDS, 2)
 
 
 # -- what the targets would find ---------------------------------------------------------------------------------------

@@ -118,7 +118,8 @@ def _by_box(
             writer.node("Pad", value, writer.int64([0, 0, 0, (room - each) * width]))
             for value, width in zip(values, widths, strict=True)
         ]
-    return _Detections(*values, writer.cast(writer.node("Shape", places), np.dtype(np.float32)))
+    found = writer.cast(writer.node("Shape", places), np.dtype(np.float32))
+    return _Detections(boxes=values[0], classes=values[1], scores=values[2], count=found)
 
 
 def _by_class(

@@ -239,9 +239,14 @@ TRANSPOSING_KINDS = (*STEP_KINDS, turn, reshaped, attend, attend, attend)
 """For machines whose array reads tiles of tensors, straight and transposed."""
 
 
-def random_network(seed: int, *, transposes: bool = False, has_softmax: bool = False) -> onnx.ModelProto:
-    """The network of a seed; one with a tensor that is zero for all inputs, as x - x, is drawn again."""
-    kinds = TRANSPOSING_KINDS if transposes else STEP_KINDS
+def random_network(
+    seed: int, *, transposes: bool = False, has_softmax: bool = False, beside: Kinds = ()
+) -> onnx.ModelProto:
+    """The network of a seed; one with a tensor that is zero for all inputs, as x - x, is drawn again.
+
+    `beside` are kinds of steps that it has more of.
+    """
+    kinds = (*(TRANSPOSING_KINDS if transposes else STEP_KINDS), *beside)
     for attempt in range(100):
         model = RandomNetwork(seed, attempt, kinds, has_softmax).model()
         if min(_scales(model)) > SMALLEST_SCALE:

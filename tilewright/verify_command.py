@@ -24,19 +24,22 @@ def verify_command(
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of a study.")],
     points: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POINT...]", help="Points by their labels; if none is given, those of the front."),
+        typer.Argument(
+            metavar="[POINT...]", help="Points by their labels; if none is given, the front, and some dropped points."
+        ),
     ] = None,
     degree: Annotated[
         list[str] | None,
-        typer.Option("--degree", metavar="DEGREE", help="bits, rtl, proof or area; all if none is given."),
+        typer.Option("--degree", metavar="DEGREE", help="bits, rtl, proof, area or bound; all if none is given."),
     ] = None,
     space: SpaceFile = None,
     json: Json = None,
 ) -> None:
-    """Test machines of a study: values, hardware, datapath, area. Exit code 1 when a test fails.
+    """Test machines of a study: values, hardware, datapath, area, bounds. Exit code 1 when a test fails.
 
     bits: all tensors of each network against ONNX Runtime. rtl: the hardware against the simulator, every byte and
-    cycle. proof: the vector datapath, for all inputs. area: all logic synthesised. What is found is kept in the study.
+    cycle. proof: the vector datapath, for all inputs. area: all logic synthesised. bound: points
+    that were dropped take no fewer cycles than they were dropped for. What is found is kept in the study.
     """
     from tilewright.codesign.explore.study import Study
 
@@ -84,7 +87,11 @@ def _print_findings(findings: Sequence[Finding]) -> None:
     rows: dict[str, dict[str, str]] = {}
     for finding in findings:
         rows.setdefault(finding.label, {})[finding.degree] = MARKS[finding.verdict.outcome.value]
-    print_table("Verified", ("point", *degrees), [(label, *of.values()) for label, of in rows.items()])
+    print_table(
+        "Verified",
+        ("point", *degrees),
+        [(label, *(of.get(degree, "") for degree in degrees)) for label, of in rows.items()],
+    )
     failed = sum(finding.verdict.fails for finding in findings)
     if failed:
         print_text(f"{failed} of {len(findings)} tests FAIL{'S' * (failed == 1)}.")

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewright.codesign.explore.bounds import Needs, least_cycles, needs_of
+from tilewright.codesign.bounds.least_cycles import least_cycles
+from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.explore.front import dominates, losses
 from tilewright.codesign.explore.lines import Line, key_of
 from tilewright.codesign.explore.pool import LIMIT, STALLED, Limits, Pool, Serve, Workers
@@ -99,7 +100,7 @@ class _Run:
         self.report = report
         self.choices = choices
         self.stopped = ended_at(store, STALLED, *([LIMIT] if choices.retries else []))  # until they are computed again
-        self.needs: dict[str, Needs] = {name: needs_of(network.content) for name, network in networks.items()}
+        self.needs: dict[str, Needs] = {}  # by network, found when they are first asked for
         self.finished: dict[Point, tuple[float, ...]] = {}
         self.beating: dict[str, tuple[float, ...]] = {}  # by label, a search's front of those with no node on the host
         self.is_dropping = True
@@ -234,12 +235,12 @@ class _Run:
         Only points that leave nothing to the host count: cycles that a host saves are no gain.
         """
         assert job.price is not None
-        if not self.is_dropping or "host_nodes" in self.space.objectives:
+        if not self.is_dropping or not self.beating or "host_nodes" in self.space.objectives:
             return False
         cycles = 0.0
         for weighted in self.space.networks:
             known = job.networks.get(weighted.name)
-            least = known.cycles if known else least_cycles(self.needs[weighted.name], job.machine)
+            least = known.cycles if known else least_cycles(self._needs(weighted.name), job.machine)
             cycles += weighted.weight * least
         best = losses(best_possible(machine_figures(job.price), cycles), self.space.objectives)
         for label, own in self.beating.items():
@@ -248,6 +249,11 @@ class _Run:
                 self.store.add({"kind": "dropped", "machine": job.key, **facts})
                 return True
         return False
+
+    def _needs(self, network: str) -> Needs:
+        if network not in self.needs:
+            self.needs[network] = needs_of(self.networks[network])
+        return self.needs[network]
 
     # -- what is known -------------------------------------------------------------------------------------------------
 

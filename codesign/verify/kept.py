@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.codesign.explore.lines import Line
 from tilewright.codesign.explore.study import Entry, Study
-from tilewright.codesign.verify.verdict import BITS, DEGREES, Outcome, Verdict
+from tilewright.codesign.verify.verdict import BITS, BOUND, DEGREES, Outcome, Verdict
 
 
 def verdicts(study: Study, entry: Entry) -> Mapping[str, Verdict]:
@@ -33,8 +33,8 @@ def machine_of(study: Study, entry: Entry) -> str:
 
 
 def _key(study: Study, entry: Entry, degree: str) -> dict[str, object]:
-    """Bits are those of programs, so they depend on the networks and the effort."""
-    space, is_of_programs = study.space_facts, degree == BITS
+    """Bits and cycles are those of programs, so they depend on the networks and the effort."""
+    space, is_of_programs = study.space_facts, degree in (BITS, BOUND)
     return {
         "machine": machine_of(study, entry),
         "degree": degree,

@@ -9,13 +9,26 @@ from pathlib import Path
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.store import Store, version
-from tilewright.codesign.explore.study import DONE, Entry, Study
+from tilewright.codesign.explore.study import DONE, DROPPED, Entry, Study
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.verify.area import verify_area
+from tilewright.codesign.verify.dropped import some_dropped, verify_dropped
 from tilewright.codesign.verify.hardware import verify_datapath, verify_hardware
 from tilewright.codesign.verify.kept import machine_of, verdicts, verified_line
-from tilewright.codesign.verify.verdict import AREA, BITS, DEGREES, PROOF, RTL, Outcome, Verdict, fails, holds, not_done
+from tilewright.codesign.verify.verdict import (
+    AREA,
+    BITS,
+    BOUND,
+    DEGREES,
+    PROOF,
+    RTL,
+    Outcome,
+    Verdict,
+    fails,
+    holds,
+    not_done,
+)
 from tilewright.isa.errors import did_you_mean
 from tilewright.isa.machine.machine import Machine
 
@@ -35,24 +48,25 @@ class Finding:
 def verify(
     folder: Path, space: Space, labels: Sequence[str], degrees: Sequence[str], compare_bits: CompareBits
 ) -> Iterator[Finding]:
-    """Verify points of a study, or its front if none is named; what is known already is not tested again.
+    """Verify points of a study, or its front and some dropped points; what is known already is not tested again.
 
-    A test that could not be done is not kept. Raises StudyError for an unknown point or degree, for a study of
-    another version, and where the space's files have changed since.
+    Of a dropped point the bound is tested, of others all else. A test that could not be done is not kept. Raises
+    StudyError for an unknown point or degree, for a study of another version, and where the space's files have
+    changed since.
     """
     study = Study(folder)
     if study.space_facts["version"] != version():
         raise StudyError(f"{folder}: is of another version of this program; give the command that made it again, first")
-    entries = chosen(study, labels)
     for degree in degrees:
         if degree not in DEGREES:
             meant = did_you_mean(degree, list(DEGREES))
             raise StudyError(f"no degree {degree!r}{meant}; there are: {', '.join(DEGREES)}")
+    entries = chosen(study, labels, degrees)
     networks = [read_network(each.path, name=each.name) for each in space.networks]
     with Store(folder) as store:
         for entry in entries:
             subject = _Subject(space, study, entry, networks, compare_bits)
-            for degree in (name for name in DEGREES if name in degrees):
+            for degree in (name for name in DEGREES if name in degrees and _is_of(name, entry)):
                 verdict = verdicts(study, entry).get(degree)
                 if verdict is None:
                     verdict = subject.verdict(degree)
@@ -61,12 +75,20 @@ def verify(
                 yield Finding(entry.label, degree, verdict)
 
 
-def chosen(study: Study, labels: Sequence[str]) -> list[Entry]:
-    """The entries of points by label, or of the front. Raises StudyError."""
+def _is_of(degree: str, entry: Entry) -> bool:
+    """Whether points such as this one are tested to a degree."""
+    return (degree == BOUND) == (entry.state == DROPPED)
+
+
+def chosen(study: Study, labels: Sequence[str], degrees: Sequence[str]) -> list[Entry]:
+    """The entries of points by label; or of the front, and some that were dropped if bounds are tested.
+
+    Raises StudyError.
+    """
     if not labels:
         if not study.front:
             raise StudyError(f"{study.folder}: no point is measured yet")
-        return study.front
+        return [*study.front, *(some_dropped(study) if BOUND in degrees else ())]
     entries = {entry.label: entry for entry in study.entries}
     for label in labels:
         if label not in entries:
@@ -74,7 +96,7 @@ def chosen(study: Study, labels: Sequence[str]) -> list[Entry]:
                 f"{study.folder}: no point {label!r}{did_you_mean(label, list(entries))}; "
                 "`tilewright explore show --all --json -` lists them"
             )
-        if entries[label].state != DONE:
+        if not (entries[label].state == DONE or (entries[label].state == DROPPED and BOUND in degrees)):
             raise StudyError(f"{study.folder}: {label} has no figures to verify: it is {entries[label].state}")
     return [entries[label] for label in labels]
 
@@ -86,6 +108,7 @@ class _Subject:
         self, space: Space, study: Study, entry: Entry, networks: Sequence[Network], compare_bits: CompareBits
     ) -> None:
         self._space = space
+        self._study = study
         self._entry = entry
         self._point: Point = entry.values
         self._machine = space.machine(self._point)
@@ -99,6 +122,7 @@ class _Subject:
             BITS: self._bits,
             RTL: lambda: verify_hardware(self._machine),
             PROOF: lambda: verify_datapath(self._machine),
+            BOUND: lambda: verify_dropped(self._space, self._study, self._entry, self._machine, self._networks),
             AREA: lambda: verify_area(self._space, self._point, self._entry, self._machine),
         }
         return tests[degree]()

@@ -242,6 +242,7 @@ def _as_json(study: Study) -> Mapping[str, Any]:
 
 
 def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None:
+    from tilewright.codesign.explore.energy_note import energy_notes
     from tilewright.codesign.explore.study import MEANINGS
     from tilewright.tables import print_table, print_text
 
@@ -255,8 +256,9 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
         print_text(f"{name}: no point is on the front.")
     states = [f"{count:,} {MEANINGS[state]}" for state, count in study.counts().items()]
     print_text(f"Of {len(study.entries):,} points: {'; '.join(states)}.")
-    if study.host_note():
-        print_text(study.host_note())
+    for note in (study.host_note(), *energy_notes(study, objectives)):
+        if note:
+            print_text(note)
     _print_exclusions(study)
     print_verified(study, rows)
     _print_searches(study)

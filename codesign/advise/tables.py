@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from tilewright.codesign.advise.advice import Advice
 from tilewright.codesign.advise.effects import Effect
 from tilewright.codesign.advise.worth import worth_row
+from tilewright.codesign.points.energy_basis import energy_basis
 from tilewright.codesign.points.evaluate import NetworkFigures
 from tilewright.codesign.price.report import Table
 
@@ -73,9 +74,11 @@ def advice_lines(advice: Advice) -> Iterator[str]:
     tried = sum(not trial.why_not for trial in advice.trials)
     yield f"{tried} machines were compiled for, checked and simulated, with {', '.join(advice.networks)}."
     if base is not None:
+        outcomes = [of for trial in advice.trials for of in trial.outcomes if isinstance(of, NetworkFigures)]
         yield (
             f"Area: {base.process}, synthesised, not placed, estimated for {advice.machine} and fitted to that for the "
-            "others. Energy on chip and in DRAM. The clock of each machine: `tilewright compare`."
+            f"others. Energy on chip and in DRAM{energy_basis(outcomes)}. The clock of each machine: "
+            "`tilewright compare`."
         )
 
 

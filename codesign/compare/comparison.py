@@ -57,8 +57,9 @@ class Comparison:
     def best(self, figure: str, network: str) -> frozenset[str]:
         """The machines with the best figure of a network; none if no machine is better than another.
 
-        Only machines that leave as few nodes to the host as any are compared: the host's time is in no figure. Raises
-        ValueError for an unknown figure or network.
+        Nor is any where the figure of one of them is not known: it may be better. Only machines that leave as few
+        nodes to the host as any are compared: the host's time is in no figure. Raises ValueError for an unknown figure
+        or network.
         """
         figures = (*(of.name for of in (*fields(NetworkFigures), *fields(Derived)) if of.type != "str"),)
         for name, known, what in ((figure, figures, "figure"), (network, self.networks, "network")):
@@ -67,12 +68,11 @@ class Comparison:
         outcomes = [of.outcome for of in self.points if of.network == network]
         fewest = min((of.host_nodes for of in outcomes if isinstance(of, NetworkFigures)), default=0)
         values = {
-            point.machine: value
+            point.machine: point.as_json()[figure]
             for point in self.points
             if point.network == network
             and isinstance(point.outcome, NetworkFigures)
             and point.outcome.host_nodes == fewest
-            and (value := point.as_json()[figure]) is not None
         }
         return best_of(values, figure in HIGHER_IS_BETTER)
 
@@ -90,11 +90,12 @@ class Comparison:
 HIGHER_IS_BETTER = frozenset({"utilisation", "inferences_per_second"})
 
 
-def best_of(values: Mapping[str, float], is_higher: bool = False) -> frozenset[str]:
-    """The names of the best value; none if all are equal, or there is only one."""
-    if len(set(values.values())) < 2:
+def best_of(values: Mapping[str, float | None], is_higher: bool = False) -> frozenset[str]:
+    """The names of the best value; none if all are equal, or there is only one, or one is not known."""
+    known = [value for value in values.values() if value is not None]
+    if len(known) < len(values) or len(set(known)) < 2:
         return frozenset()
-    best = (max if is_higher else min)(values.values())
+    best = (max if is_higher else min)(known)
     return frozenset(name for name, value in values.items() if value == best)
 
 

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.codesign.compare.comparison import Comparison, Point, best_of
-from tilewright.codesign.points.evaluate import Failure
+from tilewright.codesign.points.energy_basis import energy_basis
+from tilewright.codesign.points.evaluate import Failure, NetworkFigures
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.price.report import Table
 
 MARK = " *"
 UNKNOWN = "–"
+ABOUT = "~"
+"""Before a figure with an estimate in it."""
 
 Format = Callable[[Any], str]
 
@@ -45,6 +48,7 @@ NETWORK_ROWS = (
     Row("dram_mj", "mJ in DRAM"),
     Row("energy_delay", "mJ × ms"),
 )
+ON_CHIP_KEYS = frozenset({"on_chip_mj", "energy_delay"})
 PRICED_KEYS = frozenset({"ms", "on_chip_mj", "dram_mj", "energy_delay"})
 
 HOST_ROW = Row("host_nodes", "host nodes", _whole)
@@ -125,7 +129,8 @@ def _cell(point: Point, row: Row, is_best: bool) -> str:
     if isinstance(point.outcome, Failure):
         return f"fails{' ' * len(MARK)}"
     value = point.as_json()[row.key]
-    return f"{UNKNOWN if value is None else row.format(value)}{MARK if is_best else ' ' * len(MARK)}"
+    about = ABOUT if row.key in ON_CHIP_KEYS and point.outcome.estimated else ""
+    return f"{UNKNOWN if value is None else about + row.format(value)}{MARK if is_best else ' ' * len(MARK)}"
 
 
 def _machine_rows(found: Comparison, machines: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -133,12 +138,11 @@ def _machine_rows(found: Comparison, machines: Sequence[str]) -> Iterator[tuple[
     if not known:
         return
     for number, row in enumerate(MACHINE_ROWS):
-        values = {name: value for name, of in known.items() if (value := getattr(of, row.key)) is not None}
+        values = {name: getattr(of, row.key) for name, of in known.items()}
         best = best_of(values, is_higher=row.key == "clock_mhz")
         cells = (
-            f"{row.format(round(values[name]) if row.format is _whole else values[name])}"
-            f"{MARK if name in best else ' ' * len(MARK)}"
-            if name in values
+            f"{row.format(round(value) if row.format is _whole else value)}{MARK if name in best else ' ' * len(MARK)}"
+            if (value := values.get(name)) is not None
             else UNKNOWN
             for name in machines
         )
@@ -163,9 +167,9 @@ def _price_notes(found: Comparison) -> Iterator[str]:
     if limits:
         yield f"The clock is that of the slowest unit: {limits}."
     parts = "of memories, clock, array and lanes; not of queues, control and wires"
-    left_out = dict.fromkeys(name for of in found.points for name in of.as_json().get("unmeasured", ()))
-    without = f"; without {', '.join(left_out)}, which the process does not measure" if left_out else ""
-    yield f"Energy on chip: {parts}{without}. In DRAM: assumed for each byte. mJ × ms counts both."
+    outcomes = [of.outcome for of in found.points if isinstance(of.outcome, NetworkFigures)]
+    basis = energy_basis(outcomes, ABOUT)
+    yield f"Energy on chip: {parts}{basis}. In DRAM: assumed for each byte. mJ × ms counts both."
 
 
 def _bases(known: Sequence[MachineFigures]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from time import process_time
-from typing import Any
+from typing import Any, TypedDict
 
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network
@@ -30,8 +30,9 @@ class NetworkFigures:
     """What a network takes on a machine, as plain figures.
 
     The cycles are the machine's own: those nodes that run on the host take time that is not in them. Energies are None
-    where no price was given, on chip also in a process that has no figures for logic. `unmeasured` are the memories
-    whose energy the process does not know: it is not in the sum.
+    where no price was given, on chip also in a process that has no figures for logic or for one of the memories that
+    the network accesses: these are `unmeasured`. Of the memories in `estimated` the energy is estimated, which may be
+    `estimated_error_mj` of the sum.
     """
 
     network: str
@@ -50,6 +51,8 @@ class NetworkFigures:
     program_bytes: int
     compile_seconds: float  # of the processor, the checker's included
     unmeasured: tuple[str, ...] = ()
+    estimated: tuple[str, ...] = ()
+    estimated_error_mj: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -85,7 +88,8 @@ def outcome_from_json(value: Mapping[str, Any]) -> Outcome:
     """What `as_json` gave."""
     if "stage" in value:
         return Failure(**value)
-    return NetworkFigures(**{**value, "unmeasured": tuple(value["unmeasured"])})
+    names = {key: tuple(value.get(key, ())) for key in ("unmeasured", "estimated")}
+    return NetworkFigures(**{**value, **names})
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,7 @@ def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
         program_bytes=instructions * machine.instruction_bytes,
         compile_seconds=found.compile_seconds,
         unmeasured=() if energies is None else _unmeasured(energies),
+        **({} if energies is None or price is None else _estimated(energies, price)),
     )
 
 
@@ -175,15 +180,31 @@ def _energies(found: Measured, price: Price) -> list[LayerEnergy]:
 
 
 def _on_chip_mj(layers: Sequence[LayerEnergy]) -> float | None:
-    """Of logic, and of the memories that are known; None where logic is not."""
+    """Of logic and memories; None where one of them is not known: such a sum would be less than it is."""
     total = 0.0
     for layer in layers:
-        if layer.logic_pj is None:
+        if layer.logic_pj is None or layer.memory_pj is None:
             return None
-        total += layer.measured_pj + sum(layer.logic_pj.values())
+        total += layer.memory_pj + sum(layer.logic_pj.values())
     return total / PJ_IN_MJ
 
 
 def _unmeasured(layers: Sequence[LayerEnergy]) -> tuple[str, ...]:
     names = (name for layer in layers for name, energy in layer.memories_pj.items() if energy is None)
     return tuple(dict.fromkeys(names))
+
+
+class _Estimated(TypedDict):
+    estimated: tuple[str, ...]
+    estimated_error_mj: float
+
+
+def _estimated(layers: Sequence[LayerEnergy], price: Price) -> _Estimated:
+    """The memories in the sum whose energy is estimated, and how far that may be off."""
+    names, error = [], 0.0
+    for memory in price.memories:
+        total = sum(layer.memories_pj.get(memory.name) or 0.0 for layer in layers)
+        if memory.is_energy_estimated and total:
+            names.append(memory.name)
+            error += memory.energy_error * total / PJ_IN_MJ
+    return {"estimated": tuple(names), "estimated_error_mj": error}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
+from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.macros import storage_price
 from tilewright.codesign.price.netlist import INSTANCE, converted, with_all_inside, with_boxes_inside
 from tilewright.codesign.price.parts import ProcessingElement
@@ -142,7 +143,11 @@ class _Clock:
 
     def _macro_ns(self, storage: Block) -> float:
         price = storage_price("", (1, storage.depth, kind_of(storage)[1]), self.process)
-        return 0.0 if price is None else price.macro.clock_to_output_ns or 0.0
+        if price is None:
+            return 0.0
+        if price.macro.clock_to_output_ns is None:
+            raise PriceError(f"{self.process.name} does not say how late {price.macro.name} is: no clock without that")
+        return price.macro.clock_to_output_ns
 
     def _placed(self, kind: str) -> Iterator[tuple[str, str, Mapping[str, list[Net]]]]:
         """The type, name and connections of what was left out of a unit."""

@@ -21,7 +21,7 @@ from tilewright.simulator.profile import instructions_of_layers, layers_of
 class LayerEnergy:
     """A layer's energy in pJ: by on-chip memory, of DRAM, and of logic by what takes it.
 
-    None for a memory whose accesses are not measured, and for logic in a process that has no figures for it.
+    None for a memory of whose accesses nothing is known, and for logic in a process that has no figures for it.
     """
 
     name: str
@@ -31,9 +31,10 @@ class LayerEnergy:
     logic_pj: Mapping[str, float] | None
 
     @property
-    def measured_pj(self) -> float:
-        """Of the memories whose figures are known."""
-        return sum(energy for energy in self.memories_pj.values() if energy is not None)
+    def memory_pj(self) -> float | None:
+        """Of all memories; None where one of them is not known, because a sum without it would be too small."""
+        known = [energy for energy in self.memories_pj.values() if energy is not None]
+        return sum(known) if len(known) == len(self.memories_pj) else None
 
 
 def energy_of_layers(

@@ -26,6 +26,7 @@ class InstructionCost:
     memories_pj: float | None
     dram_pj: float
     logic_pj: float | None
+    is_estimated: bool = False  # the energy in memories, of one of them
 
 
 def instruction_costs(price: Price) -> dict[str, InstructionCost]:
@@ -38,7 +39,8 @@ def cost_text(cost: InstructionCost, price: Price) -> str:
     logic = "all logic of its engine"
     if cost.area_um2 is not None:
         logic = f"{price.gates(cost.area_um2) / 1000:.1f} kGE of logic that is there for it alone (fitted)"
-    energies = [f"{_pj(cost.memories_pj)} in memories", f"{_pj(cost.logic_pj)} in logic"]
+    estimated = " (estimated)" if cost.is_estimated else ""
+    energies = [f"{_pj(cost.memories_pj)} in memories{estimated}", f"{_pj(cost.logic_pj)} in logic"]
     if cost.dram_pj:
         energies.append(f"{_pj(cost.dram_pj)} in DRAM")
     return f"{logic}. A single iteration takes {', '.join(energies)}."
@@ -62,6 +64,7 @@ def _cost(price: Price, format: InstructionFormat) -> InstructionCost:
         sum(known) if len(known) == len(energies) else None,
         price.process.dram_pj_per_byte * moved_bytes(once, machine),
         sum(logic.values()) if logic is not None else None,
+        any(of.is_energy_estimated and pj for of, pj in zip(price.memories, energies, strict=True)),
     )
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.access_energy import PORTS, storage_energy
 from tilewright.codesign.price.process import Macro, Process
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.memory import ways_of
 from tilewright.rtl.ports import built_memory
-
-PORTS = 2
-"""Every storage reads and writes in the same cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +18,8 @@ class MemoryPrice:
     """A memory as `storages` of `words` × `bits`, each of `across` × `deep` macros; only one of `deep` is accessed.
 
     An access to a storage takes `read_pj` or `write_pj`: what one-port macros of the same words and bits take, and less
-    than the real ones will; None where the library has no such macro.
+    than the real ones will. Where the library has no such macro they are estimated, with `energy_error` as the share
+    that they may be off; None where they cannot be.
     """
 
     name: str
@@ -32,6 +31,11 @@ class MemoryPrice:
     deep: int
     read_pj: float | None
     write_pj: float | None
+    energy_error: float = 0.0
+
+    @property
+    def is_energy_estimated(self) -> bool:
+        return self.energy_error > 0
 
     @property
     def macros(self) -> int:
@@ -66,10 +70,9 @@ def storage_price(name: str, sizes: tuple[int, int, int], process: Process) -> M
         return None
     macro = min(fitting, key=lambda each: (_count(each, words, bits) * each.area_um2, _count(each, words, bits)))
     across, deep = -(-bits // macro.bits), -(-words // macro.words)
-    twin = next((m for m in process.macros if (m.ports, m.words, m.bits) == (1, macro.words, macro.bits)), None)
-    read_pj = across * twin.read_pj if twin and twin.read_pj else None
-    write_pj = across * twin.write_pj if twin and twin.write_pj else None
-    return MemoryPrice(name, storages, words, bits, macro, across, deep, read_pj, write_pj)
+    energy = storage_energy(process.macros, words, bits)
+    energies = (None, None, 0.0) if energy is None else (energy.read_pj, energy.write_pj, energy.error)
+    return MemoryPrice(name, storages, words, bits, macro, across, deep, *energies)
 
 
 def _storages(machine: Machine, memory: Memory) -> tuple[int, int, int]:

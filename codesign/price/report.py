@@ -78,21 +78,29 @@ def _memory(memory: MemoryPrice) -> dict[str, Any]:
         "wasted_bits": memory.wasted_bits,
         "read_pj": memory.read_pj,
         "write_pj": memory.write_pj,
+        "energy_error": memory.energy_error,
     }
 
 
-def energy_report(name: str, cycles: int, layers: Sequence[LayerEnergy], dram_pj_per_byte: float) -> dict[str, Any]:
-    """The energy of one run of a program: what is known of it."""
+def energy_report(
+    name: str,
+    cycles: int,
+    layers: Sequence[LayerEnergy],
+    dram_pj_per_byte: float,
+    prices: Sequence[MemoryPrice] = (),
+) -> dict[str, Any]:
+    """The energy of one run of a program: what is known of it; `prices` say which memories' energy is estimated."""
     memories = dict.fromkeys(memory for layer in layers for memory in layer.memories_pj)
     macs = sum(layer.macs for layer in layers)
     logic = _logic([layer.logic_pj for layer in layers])
-    dram, on_chip = sum(layer.dram_pj for layer in layers), sum(layer.measured_pj for layer in layers)
+    dram, of_memories = sum(layer.dram_pj for layer in layers), _total([layer.memory_pj for layer in layers])
     return {
         "program": name,
         "cycles": cycles,
         "macs": macs,
         "basis": {
             "memories": "one-port macros of the same words and bits: the library measures no two-port accesses",
+            "memories_estimated": {of.name: of.energy_error for of in prices if of.is_energy_estimated},
             "dram": "assumed",
             "dram_pj_per_byte": dram_pj_per_byte,
             "logic": LOGIC if logic is not None else "not measured",
@@ -101,7 +109,7 @@ def energy_report(name: str, cycles: int, layers: Sequence[LayerEnergy], dram_pj
         "dram_pj": dram,
         "logic_pj": logic,
         "logic_pj_per_mac": sum(logic.values()) / macs if logic is not None and macs else None,
-        "measured_memories_pj_per_mac": on_chip / macs if macs else None,
+        "memories_pj_per_mac": of_memories / macs if macs and of_memories is not None else None,
         "dram_pj_per_mac": dram / macs if macs else None,
         "layers": [
             {
@@ -117,10 +125,10 @@ def energy_report(name: str, cycles: int, layers: Sequence[LayerEnergy], dram_pj
 
 
 def on_chip_mw(energy: Mapping[str, Any], clock_ns: float) -> float | None:
-    """The mean power of a run at a clock, of logic and of the memories that are known, DRAM not; None without logic."""
-    if energy["logic_pj"] is None or not energy["cycles"]:
+    """The mean power of a run at a clock, of logic and memories, DRAM not; None where one of these is not known."""
+    memories = _total(list(energy["memories_pj"].values()))
+    if energy["logic_pj"] is None or memories is None or not energy["cycles"]:
         return None
-    memories = sum(pj for pj in energy["memories_pj"].values() if pj is not None)
     return (sum(energy["logic_pj"].values()) + memories) / (energy["cycles"] * clock_ns)  # pJ / ns = mW
 
 
@@ -198,15 +206,19 @@ def energy_table(report: Mapping[str, Any]) -> Table:
     total = ("total", *(_nj(report["memories_pj"][name]) for name in memories), *_others(report))
     per_mac = ""
     if report["dram_pj_per_mac"] is not None:
-        on_chip, dram = report["measured_memories_pj_per_mac"], report["dram_pj_per_mac"]
-        per_mac = f"; {on_chip:.2f} pJ a MAC in the memories that are known, {dram:.2f} in DRAM"
+        of_memories, dram = report["memories_pj_per_mac"], report["dram_pj_per_mac"]
+        known = "unknown in the memories" if of_memories is None else f"{of_memories:.2f} pJ a MAC in the memories"
+        per_mac = f"; {known}, {dram:.2f} in DRAM"
     assumed = f"DRAM assumed at {report['basis']['dram_pj_per_byte']:g} pJ a byte"
     if report["logic_pj_per_mac"] is not None:
         per_mac += f", {report['logic_pj_per_mac']:.2f} in logic"
     if report.get("on_chip_mw") is not None:
         per_mac += f"; {report['on_chip_mw']:.1f} mW on chip at the machine's clock"
-    title = f"Energy of {report['program']} in nJ; logic: {report['basis']['logic']}; {assumed}{per_mac}"
-    return title, ("layer", *memories, "DRAM", *(report["logic_pj"] or ())), [*rows, total]
+    errors = report["basis"]["memories_estimated"]
+    fitted = "".join(f"; {name} estimated, within {100 * error:.0f} %" for name, error in errors.items())
+    title = f"Energy of {report['program']} in nJ; logic: {report['basis']['logic']}; {assumed}{fitted}{per_mac}"
+    columns = (f"{name} est." if name in errors else name for name in memories)
+    return title, ("layer", *columns, "DRAM", *(report["logic_pj"] or ())), [*rows, total]
 
 
 def _others(energies: Mapping[str, Any]) -> list[str]:

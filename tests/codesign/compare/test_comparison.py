@@ -70,6 +70,26 @@ def test_the_best_is_the_lowest_unless_more_is_better() -> None:
     assert best_of({"a": 1, "b": 1}) == best_of({"a": 1}) == frozenset()
 
 
+def test_no_machine_is_the_best_where_one_is_not_known() -> None:
+    assert best_of({"a": 1, "b": None, "c": 2}) == frozenset()
+    unknown = point(B, 100)
+    assert isinstance(unknown.outcome, NetworkFigures)
+    without = replace(unknown, outcome=replace(unknown.outcome, on_chip_mj=None, unmeasured=("acc",)))
+    assert comparison(point(A, 200), without).best("on_chip_mj", "n") == frozenset()
+    assert comparison(point(A, 200), without).best("cycles", "n") == {"b"}
+
+
+def test_an_estimate_in_an_energy_is_marked_and_its_error_told() -> None:
+    one = point(A, 200)
+    assert isinstance(one.outcome, NetworkFigures) and one.outcome.on_chip_mj is not None
+    error = 0.1 * one.outcome.on_chip_mj
+    guessed = replace(one.outcome, unmeasured=(), estimated=("par",), estimated_error_mj=error)
+    found = Comparison(("n",), {"a": A}, (replace(one, outcome=guessed),), 1)
+    [[_, _, rows]] = comparison_tables(found)
+    assert next(row[2] for row in rows if row[1] == "mJ on chip").strip().startswith("~")
+    assert "; ~ that of par is estimated from other macros, which may be 10.0 % of the sum. In DRAM" in notes(found)[-1]
+
+
 def test_fewer_cycles_by_more_host_nodes_is_not_better() -> None:
     assert comparison(point(A, 100, host_nodes=1), point(B, 200)).best("cycles", "n") == frozenset()
     assert comparison(point(A, 100), point(B, 200)).best("cycles", "n") == {"a"}
@@ -97,8 +117,8 @@ def test_table_and_notes() -> None:
         "fewest to the host.",
         "Area: P, synthesised, not placed; logic estimated, of b fitted to the machine without the settings.",
         "The clock is that of the slowest unit: of a array; of b fetch.",
-        "Energy on chip: of memories, clock, array and lanes; not of queues, control and wires; without par, which "
-        "the process does not measure. In DRAM: assumed for each byte. mJ × ms counts both.",
+        "Energy on chip: of memories, clock, array and lanes; not of queues, control and wires; not known where par "
+        "is accessed, which the process does not measure. In DRAM: assumed for each byte. mJ × ms counts both.",
     ]
 
 

@@ -60,7 +60,7 @@ def test_energy_is_that_of_the_layers() -> None:
     price = price_by_hand(machine)
     program = tilewright.compile(MODEL, machine)
     layers = energy_of_layers(price, program.binary, program.profile(), 2.0)
-    on_chip = sum(layer.measured_pj + sum((layer.logic_pj or {}).values()) for layer in layers)
+    on_chip = sum((layer.memory_pj or 0.0) + sum((layer.logic_pj or {}).values()) for layer in layers)
 
     found = evaluate(
         read_network(MODEL), machine, price=replace(price, process=replace(price.process, dram_pj_per_byte=2.0))
@@ -70,6 +70,31 @@ def test_energy_is_that_of_the_layers() -> None:
     assert found.on_chip_mj == pytest.approx(on_chip / 1e9)
     assert found.unmeasured == tuple(name for name, energy in layers[0].memories_pj.items() if energy is None)
     assert found.dram_mj == pytest.approx(2.0 * found.dram_bytes / 1e9)
+
+
+def test_a_sum_in_which_a_memory_is_missing_is_not_known() -> None:
+    machine = load_machine("tiny8")
+    price, found = price_by_hand(machine), measure(read_network(MODEL), machine, 0)
+    assert isinstance(found, Measured)
+    [acc] = [memory for memory in price.memories if memory.name == "acc"]
+    for change, is_known in (({}, True), ({"read_pj": None, "write_pj": None}, False)):
+        memories = tuple(replace(each, **change) if each is acc else each for each in price.memories)
+        own = figures(found, replace(price, memories=memories))
+        assert (own.on_chip_mj is not None) == is_known
+        assert ("acc" in own.unmeasured) != is_known
+
+
+def test_what_is_estimated_in_a_sum_is_told() -> None:
+    machine = load_machine("tiny8")
+    price, found = price_by_hand(machine), measure(read_network(MODEL), machine, 0)
+    assert isinstance(found, Measured)
+    memories = tuple(replace(each, energy_error=0.5 if each.name == "acc" else 0.0) for each in price.memories)
+    own = figures(found, replace(price, memories=memories))
+    layers = [layer for program, profile in zip(found.programs, found.profiles, strict=True)
+              for layer in energy_of_layers(price, program, profile, 1.0)]  # fmt: skip
+    of_acc = sum(layer.memories_pj["acc"] or 0.0 for layer in layers) / 1e9
+    assert own.estimated == ("acc",)
+    assert own.estimated_error_mj == pytest.approx(0.5 * of_acc)
 
 
 def test_energy_is_not_known_without_activities_of_the_logic() -> None:

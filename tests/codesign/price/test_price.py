@@ -45,7 +45,7 @@ def test_says_what_it_rests_on(toy: Process) -> None:
 
 def test_every_number_has_its_unit_in_its_key(toy: Process) -> None:
     units = ("_um2", "_pj", "_pj_per_mac", "_pj_per_byte", "_bits", "equivalents", "share_of_logic", "_mw")
-    counts = {"flip_flops", "multipliers", "macros", "cycles", "macs"}
+    counts = {"energy_error", "flip_flops", "multipliers", "macros", "cycles", "macs"}
     price = made_up(toy, Unit("array", 300.0, 10, 4, ESTIMATED))
     for key, value in numbers({**price_report(price), "energy": energy_report("net", 10, [], 100.0)}):
         assert key in counts or key.endswith(units), (key, value)

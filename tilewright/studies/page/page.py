@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from types import MappingProxyType
 
+from tilewright.codesign.explore.energy_note import energy_notes
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.study import DONE, MEANINGS, Entry, Study
 from tilewright.html.document import document, drawn
@@ -30,7 +31,7 @@ def study_page(study: Study, profiles: Profiles = MappingProxyType({})) -> str:
     title = f"Machines like {Path(study.base).stem}"
     states = "; ".join(f"{count:,} {MEANINGS[state]}" for state, count in study.counts().items())
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{len(study.entries):,} points: {escape(states)}.</p>"]
-    parts += [f"<p>{escape(each)}</p>" for each in (study.host_note(),) if each]
+    parts += [f"<p>{escape(each)}</p>" for each in (study.host_note(), *energy_notes(study, study.objectives)) if each]
     script = ""
     if study.measured:
         script, places = drawn(lambda: charts(study))

@@ -156,20 +156,21 @@ def _summary(
 ) -> dict[str, Any]:
     """What `report` takes: of a model quantised on the way its signal-to-noise, and of `explained` the selection."""
     from tilewright.compile_report import compile_summary
-    from tilewright.selection_report import columns_summary, selection_summary
+    from tilewright.selection_report import columns_summary, instructions_summary, selection_summary
 
     summary = compile_summary(program, seconds)
     if quantized is not None:
         summary["quantization"] = quantize_summary(quantized)
     if explained is not None:
         summary["selection"] = selection_summary(explained.programs, program.machine)
+        summary["instructions"] = instructions_summary(explained.programs, program.machine)
         summary["columns"] = columns_summary(explained.programs, program.machine)
     return summary
 
 
 def _print_summary(summary: Mapping[str, Any]) -> None:
     from tilewright.compile_report import print_compile_summary
-    from tilewright.selection_report import print_columns, print_selection
+    from tilewright.selection_report import print_columns, print_instructions, print_selection
 
     print_compile_summary(summary)
     if "selection" in summary:
@@ -178,6 +179,8 @@ def _print_summary(summary: Mapping[str, Any]) -> None:
             print_columns(summary["columns"])
             typer.echo()
         print_selection(summary["selection"])
+        typer.echo()
+        print_instructions(summary["instructions"])
     if "quantization" in summary:
         typer.echo(f"\n{hurting_line(summary['quantization'])}")
 

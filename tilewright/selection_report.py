@@ -13,7 +13,8 @@ from tilewright.compiler.graph.text import parse_graph
 from tilewright.compiler.nest.text import parse_nests
 from tilewright.compiler.passes import COLUMNS
 from tilewright.compiler.pipeline import compared_columns, pass_names
-from tilewright.compiler.select.compared import compared_covers, compared_sums
+from tilewright.compiler.select.compared import compared_covers, compared_sums, instruction_verdicts
+from tilewright.compiler.select.why_not import Kind
 from tilewright.dumps import Texts
 from tilewright.errors import InputError
 from tilewright.isa.machine.machine import Machine
@@ -25,6 +26,9 @@ BEFORE = pass_names()[pass_names().index("diagonals") - 1]
 BEFORE_SUMS = pass_names()[pass_names().index("read-sums") - 1]
 """The pass whose nests may leave their sums to their readers."""
 
+
+BEFORE_SELECTION = pass_names()[pass_names().index("select") - 1]
+"""The pass whose nests get their covers."""
 
 BEFORE_COLUMNS = pass_names()[pass_names().index(COLUMNS) - 1]
 """The pass whose graph may have columns to join."""
@@ -40,6 +44,17 @@ def selection_summary(programs: Sequence[Texts], machine: Machine) -> list[dict[
         summed = parse_nests(dict(texts)[BEFORE_SUMS])
         compared = (*compared_covers(parse_nests(nests), machine), *compared_sums(summed, machine))
         rows += [{**asdict(each), "cost": each.cost} for each in compared]
+    return rows
+
+
+def instructions_summary(programs: Sequence[Texts], machine: Machine) -> list[dict[str, str]]:
+    """A row for each layer and computing instruction: what came of it, and why."""
+    rows = []
+    for texts in programs:
+        first, last = (parse_nests(dict(texts)[name]) for name in (BEFORE, BEFORE_SELECTION))
+        for each in instruction_verdicts(first, last, machine):
+            facts = {"nest": each.nest, "instruction": each.instruction}
+            rows.append({**facts, "verdict": each.kind.value, "reason": each.text})
     return rows
 
 
@@ -89,3 +104,13 @@ def print_selection(rows: Sequence[Mapping[str, Any]]) -> None:
         shown.append((name, row["form"], " + ".join(row["instructions"]), words, row["cost"], mark))
     columns = ("layer", "form", "instructions", "words of each engine", "cost", "")
     print_table("Covers compared; the cost is the words that the busiest engine streams", columns, shown)
+
+
+def print_instructions(rows: Sequence[Mapping[str, str]]) -> None:
+    """The rows as a table, without those of another form than their layer; the layers' names stand before the first."""
+    shown, last = [], ""
+    for row in rows:
+        if row["verdict"] != Kind.OTHER.value:
+            name, last = row["nest"] if row["nest"] != last else "", row["nest"]
+            shown.append((name, row["instruction"], row["verdict"], row["reason"]))
+    print_table("What came of each instruction of the layers' forms", ("layer", "instruction", "", "why"), shown)

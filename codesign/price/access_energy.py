@@ -1,8 +1,8 @@
 """What an access to a storage takes: measured where the library has the macro with one port, else by a fit over those.
 
 The fit is c + a·√words + bits · (b + d·√words + e·words), no coefficient below 0: so what has more words or bits takes
-no less. Its error is the largest that it makes of a macro that it was not made from. Where fewer macros are measured than
-say how far it is off, an energy is not known.
+no less. Its error is the largest that it makes of a macro that it was not made from. Where fewer macros are measured
+than say how far it is off, an energy is not known.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.channel_tables import as_tables, is_worth_it
-from tilewright.compiler.select.diagonals import cheapest, forms
+from tilewright.compiler.select.diagonals import Form, cheapest, forms
 from tilewright.compiler.select.read_sums import candidates, words_of
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.select.why_not import Verdict, verdicts
 from tilewright.isa.machine.machine import Machine
 
 
@@ -46,6 +47,16 @@ def compared_covers(program: NestProgram, machine: Machine) -> Iterator[Compared
                 is_chosen = form is best and position == 0
                 obstacle = "loading its tables takes longer" if form is tables and best is not tables else ""
                 yield Compared(nest.name, form.name, instructions, cover.words, is_chosen, obstacle)
+
+
+def instruction_verdicts(program: NestProgram, final: NestProgram, machine: Machine) -> Iterator[Verdict]:
+    """What came of each instruction of the machine for every nest; `final` are the nests that were selected for."""
+    selector = Selector(machine, final)
+    for nest in program.nests:
+        last = [each for each in final.nests if set(each.nodes) & set(nest.nodes)]
+        chosen = [cover for each in last if (cover := selector.cover_if_possible(each)) is not None]
+        of = [*forms(nest, program, machine), *(Form("as it is selected for", each, final) for each in last)]
+        yield from verdicts(nest, of, chosen, machine)
 
 
 def compared_sums(program: NestProgram, machine: Machine) -> Iterator[Compared]:

@@ -104,6 +104,14 @@ class Search:
         """Every way that was compared to compute `expr` into `memory`, the cheapest first; of equal ones one."""
         return sorted(self._candidates(expr, memory, frozenset({(expr, memory)})), key=lambda best: best.cost)
 
+    def pieces(self) -> tuple[tuple[Expr, str], ...]:
+        """The expressions that were asked for so far, each with its memory."""
+        return tuple(self._memo)
+
+    def unifier(self, pattern: Pattern) -> Unifier:
+        """That of an instruction's statement."""
+        return next(unifier for of, unifier in self._unifiers if of.format is pattern.format)
+
     def _candidates(self, expr: Expr, memory: str, visiting: frozenset[tuple[Expr, str]]) -> Iterator[Best]:
         for pattern, unifier in self._unifiers:
             if pattern.format.destination.memory != memory:
@@ -111,13 +119,15 @@ class Search:
             if expr.op is Op.CONST and pattern.format.sources:
                 continue  # a constant is written from nothing
             for match in islice(unifier.matches(expr), MATCHES_TRIED):
-                candidate = self._bind(pattern, expr, match, visiting)
+                candidate = self.bind(pattern, expr, match, visiting)
                 if candidate is not None:
                     yield candidate
 
     # -- operands ------------------------------------------------------------------------------------------------------
 
-    def _bind(self, pattern: Pattern, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]]) -> Best | None:
+    def bind(
+        self, pattern: Pattern, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]] = frozenset()
+    ) -> Best | None:
         """A match with its cost and every operand bound to something in its memory; None if one cannot be bound."""
         bound: dict[str, Binding | Best] = {}
         if pattern.dot is not None:
@@ -126,7 +136,7 @@ class Search:
                 return None
             bound |= product
         for operand in () if pattern.dot is not None else pattern.format.sources:
-            source = self._bind_operand(operand, pattern, match, visiting)
+            source = self.bind_operand(operand, pattern, match, visiting)
             if source is None:
                 return None
             bound[operand.name] = source
@@ -141,9 +151,14 @@ class Search:
                 total, neutral, size = total + source.cost[0], neutral + source.cost[1], size + source.cost[2]
         return Best((total, neutral, size), pattern, expr, match, bound, words, is_uniform, word_loop)
 
-    def _bind_operand(
-        self, operand: Operand, pattern: Pattern, match: Match, visiting: frozenset[tuple[Expr, str]]
+    def bind_operand(
+        self,
+        operand: Operand,
+        pattern: Pattern,
+        match: Match,
+        visiting: frozenset[tuple[Expr, str]] = frozenset(),
     ) -> Binding | Best | None:
+        """What an operand reads under a match; None where there is nothing."""
         is_across = operand.name in pattern.across
         walked = self.space.across if is_across else self.space.lane
         if operand.element.fields:

@@ -86,7 +86,7 @@ class Selector:
         if form not in self._reasons:
             if len(self._reasons) >= MOST_COVERS:
                 self._reasons.clear()
-            self._reasons[form] = explain(self._search(nest))
+            self._reasons[form] = explain(self.search(nest))
         return self._reasons[form]
 
     def cover_if_possible(self, nest: Nest) -> Cover | None:
@@ -107,7 +107,7 @@ class Selector:
 
     def _searched(self, nest: Nest) -> Cover | None:
         try:
-            search = self._search(nest)
+            search = self.search(nest)
         except CompileError:
             return None
         best = search.best(nest.expr, self.home(nest.result.tensor))
@@ -116,7 +116,7 @@ class Selector:
     def covers(self, nest: Nest) -> list[Cover]:
         """The covers that were compared, the cheapest first; of those with the same instructions the cheapest."""
         try:
-            search = self._search(nest)
+            search = self.search(nest)
         except CompileError:
             return []
         found: dict[tuple[str, ...], Cover] = {}
@@ -127,7 +127,7 @@ class Selector:
 
     def cover_value(self, like: Nest, value: Expr, memory: str) -> Step | None:
         """The cheapest single instruction that writes one constant to words of a memory, reading nothing."""
-        best = self._search(like).best(value, memory)
+        best = self.search(like).best(value, memory)
         if best is None or best.inputs:
             return None
         return _step(best, {})
@@ -136,7 +136,8 @@ class Selector:
         """The memory where a tensor lives on chip."""
         return home_of(self.transfers, self.program, tensor)
 
-    def _search(self, nest: Nest) -> Search:
+    def search(self, nest: Nest) -> Search:
+        """The search for covers of a nest. Raises CompileError for one that has no order of channels and pixels."""
         return Search(self.machine, self.program, self.transfers, self._patterns, nest)
 
 

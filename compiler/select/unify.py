@@ -100,8 +100,8 @@ class Unifier:
         numbers: Possible | None = None,
     ) -> None:
         self._format = format
-        self._constant_range = constant_range
-        self._constant_value = constant_value
+        self.constant_range = constant_range
+        self.constant_value = constant_value
         self._root: Expr | None = None
         self._immediates = format.held_immediates
         self._possible: Possible = {}
@@ -116,12 +116,21 @@ class Unifier:
         self._root = expr
         yield from self._unify(self._format.statement.expr, expr, UNBOUND, False)
 
+    def part_matches(self, pattern: Expr, expr: Expr) -> Iterator[Match]:
+        """Every way in which a part of the statement equals an expression that is not the root."""
+        self._root = None
+        yield from self._unify(pattern, expr, UNBOUND, False)
+
+    def held(self, leaf: Expr) -> Interval:
+        """The values that a leaf of the statement can hold."""
+        return self._immediates[leaf.name] if leaf.op is Op.IMMEDIATE else leaf.range
+
     def _unify(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         """The matches that keep the bindings so far. There are none where there would be none without any bindings."""
-        if self._is_possible(pattern, expr):
+        if self.is_possible(pattern, expr):
             yield from self._compare(pattern, expr, so_far, is_reduced)
 
-    def _is_possible(self, pattern: Expr, expr: Expr) -> bool:
+    def is_possible(self, pattern: Expr, expr: Expr) -> bool:
         """Whether a part of the statement may equal an expression in some way, of whatever root it is a part.
 
         Leaves need not agree with each other. What is known goes by which objects they are: it keeps the expressions.
@@ -153,7 +162,7 @@ class Unifier:
         return self._bind_operand(pattern, expr, so_far, is_reduced)
 
     def _bind_immediate(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
-        value = self._constant_value(expr)
+        value = self.constant_value(expr)
         if value is None:
             return
         allowed = self._immediates[pattern.name]
@@ -163,7 +172,7 @@ class Unifier:
             yield so_far.with_immediate(pattern.name, value)
 
     def _bind_field(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
-        values = self._constant_range(expr)
+        values = self.constant_range(expr)
         key = (pattern.name, pattern.field)
         if values is not None and pattern.range.contains(values) and so_far.fields.get(key, expr) == expr:
             yield so_far.with_field(key, expr)
@@ -171,7 +180,7 @@ class Unifier:
     def _bind_operand(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         if expr is self._root and expr.args and pattern.name in self._same_memory:
             return
-        values = self._constant_range(expr) or expr.range
+        values = self.constant_range(expr) or expr.range
         if pattern.range.contains(values) and so_far.operands.get(pattern.name, expr) == expr:
             yield so_far.with_operand(pattern.name, expr, is_reduced)
 
@@ -179,7 +188,7 @@ class Unifier:
 
     def _unify_arguments(self, patterns: Args, args: Args, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         """All arguments, from the left, under one set of bindings."""
-        if all(map(self._is_possible, patterns, args)):
+        if all(map(self.is_possible, patterns, args)):
             yield from self._unify_rest(0, patterns, args, so_far, is_reduced)
 
     def _unify_rest(
@@ -219,7 +228,7 @@ class Unifier:
         if expr.op is not Op.LUT or pattern.args[0].range.low != first_index(expr.args[0], entries):
             return
         table = Expr(Op.SOURCE, expr.range, name=expr.name)
-        values = self._constant_range(table)
+        values = self.constant_range(table)
         if values is not None and pattern.range.contains(values):
             bound = so_far.with_operand(pattern.name, table, False)
             yield from self._unify(pattern.args[0], expr.args[0], bound, is_reduced)
@@ -238,7 +247,7 @@ class Unifier:
     def _unify_operation(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         """The same operation on both sides; only where that fails, a neutral operation of the pattern."""
         is_found = False
-        for args in _equal_arguments(pattern, expr):
+        for args in equal_arguments(pattern, expr):
             for match in self._unify_arguments(pattern.args, args, so_far, is_reduced):
                 is_found = True
                 yield match
@@ -257,7 +266,7 @@ class Unifier:
         for kept, dropped in ((left, right), (right, left)) if pattern.op.facts.is_commutative else ((left, right),):
             if dropped.op is Op.SOURCE and not dropped.field:
                 continue  # a memory full of neutral values is never cheaper than another instruction
-            if not (self._is_possible(dropped, neutral) and self._is_possible(kept, expr)):
+            if not (self.is_possible(dropped, neutral) and self.is_possible(kept, expr)):
                 continue
             for match in self._compare(kept, expr, so_far, is_reduced):
                 for both in self._compare(dropped, neutral, match, is_reduced):
@@ -284,7 +293,7 @@ class Unifier:
         yield so_far
 
 
-def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Args]:
+def equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Args]:
     """The arguments with which the pattern's operation gives the value of `expr`, to be unified with its own."""
     facts = pattern.op.facts
     if expr.op is pattern.op and expr.setting == pattern.setting:

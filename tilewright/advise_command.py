@@ -62,7 +62,8 @@ def advise_command(
     """Try every single change of a machine: which gains most, and what can go?
 
     Each key a step up and down, each shipped and given overlay on and off, what no program uses away: the networks are
-    compiled anew for each of these machines and simulated. Takes minutes.
+    compiled anew for each of these machines and simulated. Takes minutes; what came of each is said at once, the most
+    promising first. Stop it with Ctrl-C: the same command goes on where it stopped.
     """
     from tilewright.api import advise
     from tilewright.codesign.advise.tables import advice_lines, advice_tables
@@ -71,10 +72,12 @@ def advise_command(
     from tilewright.tables import print_tables, print_text
 
     shapes = parse_shapes(shape or ())
-    with counting() as done:
+    from tilewright.rtl.cache import cache_folder
+
+    with counting() as (done, say):
         found: Advice = advise(
             networks, isa, set or (), overlay or (), effort, not no_price, shapes, only or (), jobs, done,
-            calibration, seed, print_warnings, against,
+            calibration, seed, print_warnings, against, say, cache_folder() / "trials",
         )  # fmt: skip
     if report(found.as_json(), json):
         tables = advice_tables(found, top)
@@ -86,8 +89,11 @@ def advise_command(
 
 
 @contextmanager
-def counting() -> Iterator[Callable[[int, int], None]]:
-    """A function that is told how many are done of how many: a terminal shows that, and how long the rest takes."""
+def counting() -> Iterator[tuple[Callable[[int, int], None], Callable[[str], None]]]:
+    """What is told how many are done of how many, and what is told a line about each, for standard error.
+
+    A terminal shows how many, and how long the rest takes.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -99,5 +105,8 @@ def counting() -> Iterator[Callable[[int, int], None]]:
     def done(finished: int, asked: int) -> None:
         bar.update(task, completed=finished, total=asked, refresh=True)
 
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
     with bar:
-        yield done
+        yield done, say

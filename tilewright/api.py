@@ -158,6 +158,8 @@ def advise(
     seed: int = 0,
     tell: Callable[[QuantizedModel], None] = lambda quantized: None,
     against: str | Path | Machine | None = None,
+    tried: Callable[[str], None] = lambda line: None,
+    keep: Path | None = None,
 ) -> Advice:
     """Which single change of a machine buys most for these networks, and what of it buys nothing: all of them tried.
 
@@ -166,7 +168,8 @@ def advise(
     instruction takes it away; `against` stands for those of the instructions that this other machine lacks. `jobs`
     processes share the work, as many as there are cores if that is None; `done` is told how many machines are tried of
     how many. Float models are quantised first, with `calibration` data (`seed` is that of random ones), and `tell` is
-    told of each.
+    told of each. `tried` is told in a line what came of each machine; with `keep`, a folder, what was tried is kept
+    there, and not tried again by the same version.
     Raises IsaError, PriceError, CompileError for a file that cannot be read, and InputError for a network that does not
     run on the machine as it is, and for an unknown key.
     """
@@ -179,7 +182,7 @@ def advise(
     file = None if isinstance(isa, Machine) else isa
     try:
         other = None if against is None else machine_of(against)
-        return advise_machine(networks, machine, file, overlays, only, effort, price, jobs, done, other)
+        return advise_machine(networks, machine, file, overlays, only, effort, price, jobs, done, other, tried, keep)
     except NoAdvice as error:
         raise InputError(str(error)) from error
 

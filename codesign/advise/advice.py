@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ from tilewright.codesign.advise.effects import (
     runs,
     runs_alike,
     share_saved,
+    trial_line,
 )
+from tilewright.codesign.advise.kept_trials import kept_trial
+from tilewright.codesign.advise.promise import most_promising_first
 from tilewright.codesign.advise.trials import Bench, Done, LayerCycles, NoAdvice, Trial, Trials
 from tilewright.codesign.advise.worth import Worth, worth
 from tilewright.codesign.points.network import Network
@@ -109,8 +113,13 @@ def advise_machine(
     jobs: int | None = None,
     done: Done = lambda finished, asked: None,
     against: Machine | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+    keep: Path | None = None,
 ) -> Advice:
-    """Try every change of a machine with the networks. `isa` names its file, whose own overlay is tried off.
+    """Try every change of a machine with the networks, the most promising first, and `tell` each as it is found.
+
+    With `keep`, a folder of the cache, trials are taken from there, and kept there for the next time. `isa` names the
+    machine's file, whose own overlay is tried off.
 
     With `only`, just the keys that begin with one of these, and the given overlays; the key of an instruction takes it
     away. `against` names so the instructions that this other machine does not have. Deterministic, whatever the number
@@ -121,18 +130,29 @@ def advise_machine(
     away = [change for change in wanted if _is_below(change.key, INSTRUCTIONS)]
     changes = [*(change for change in wanted if change not in away), *overlays(machine, isa, given, not only)]
     bench = Bench(machine, tuple(networks), effort, with_price)
-    with Trials(bench, jobs or os.cpu_count() or 1, done) as trials:
-        base = bench.trial(None)  # the others' price follows from this one's
+    make = made if keep is None else partial(_made_or_kept, keep)
+    base = make(bench, None)  # the others' price follows from this one's
+    with Trials(bench, jobs or os.cpu_count() or 1, done, lambda trial: tell(trial_line(base, trial)), make) as trials:
         for failed in base.failures:
             raise NoAdvice(f"{failed.network} on {machine.name} fails in the stage {failed.stage}: {failed.reason}")
         unused = tuple(name for name in machine.formats if name not in base.used)
-        found = trials.run([*changes, *([without_instructions(unused)] if unused and not only else [])])
+        tried = [*changes, *([without_instructions(unused)] if unused and not only else [])]
+        found = trials.run(tried, most_promising_first(tried, base))
         followed = _follow(trials, base, found)
         able = [trial for trial in found if can_go(base, trial)]
         both = trials.run([_all(able)]) if len(able) > 1 else []
         without = trials.run(away)
         without += trials.run([_all(without)]) if len(without) > 1 else []
     return _advice(base, found, followed, able, both, without, unused)
+
+
+def made(bench: Bench, change: Change | None) -> Trial:
+    """A trial, made anew."""
+    return bench.trial(change)
+
+
+def _made_or_kept(folder: Path, bench: Bench, change: Change | None) -> Trial:
+    return kept_trial(bench, change, folder, lambda: bench.trial(change))
 
 
 def _added(machine: Machine, against: Machine) -> list[str]:

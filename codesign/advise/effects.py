@@ -128,3 +128,23 @@ def effect(base: Trial, trial: Trial) -> Effect:
         all_layers=sum(map(len, base.layers.values())),
         best_layer=best if best and gained[best] > 0 else "",
     )
+
+
+def trial_line(base: Trial, trial: Trial) -> str:
+    """What came of a trial, in a line: `array.rows 8 → 16: 34.8 % fewer cycles, 0.429 mm² more`."""
+    name = name_of(trial)
+    if trial.why_not:
+        return f"{name}: no such machine"
+    for failed in trial.failures:
+        return f"{name}: {failed.network} fails in the stage {failed.stage}"
+    if not runs_alike(base, trial):
+        added = host_nodes_added(base, trial)
+        return f"{name}: {abs(added)} node{'s' * (abs(added) != 1)} {'more' if added > 0 else 'fewer'} on the host"
+    saved, area = share_saved(base, trial), _mm2_added(base, trial)
+    cycles = (
+        "as many cycles"
+        if abs(saved) < WORTH
+        else f"{100 * abs(saved):.1f} % {'fewer' if saved > 0 else 'more'} cycles"
+    )
+    mm2 = "" if area is None else f", {abs(area):.3f} mm² {'less' if area < 0 else 'more'}"
+    return f"{name}: {cycles}{mm2}"

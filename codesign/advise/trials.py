@@ -114,16 +114,30 @@ def _by_name(layers: Sequence[Mapping[str, Any]]) -> dict[str, LayerCycles]:
     return found
 
 
+Make = Callable[[Bench, Change | None], Trial]
+"""Makes a trial, or knows it."""
+
+
 class Trials:
     """Tries changes in `jobs` processes; with one job, in this one. The results are in the order of the changes."""
 
-    def __init__(self, bench: Bench, jobs: int, done: Done) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        jobs: int,
+        done: Done,
+        tell: Callable[[Trial], None] = lambda trial: None,
+        make: Make = lambda bench, change: bench.trial(change),
+    ) -> None:
+        """Each trial is told as soon as it is there."""
         self._bench = bench
         self._done = done
+        self._tell = tell
+        self._make = make
         self._finished = self._asked = 0
         context = multiprocessing.get_context("fork")
         self._pool = (
-            ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(bench,)) if jobs > 1 else None
+            ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(bench, make)) if jobs > 1 else None
         )  # fmt: skip
 
     def __enter__(self) -> Trials:
@@ -133,15 +147,21 @@ class Trials:
         if self._pool is not None:
             self._pool.shutdown(wait=error[0] is None, cancel_futures=True)
 
-    def run(self, changes: Sequence[Change | None]) -> list[Trial]:
-        """A trial for each change. Raises PriceError, and NoAdvice where a process was stopped."""
+    def run(self, changes: Sequence[Change | None], order: Sequence[int] | None = None) -> list[Trial]:
+        """A trial for each change, in their order; `order` says in which they are made.
+
+        Raises PriceError, and NoAdvice where a process was stopped.
+        """
         self._asked += len(changes)
-        if self._pool is None:
-            return [self._counted(self._bench.trial(change)) for change in changes]
-        waiting: dict[Future[Trial], int] = {
-            self._pool.submit(_trial, change): position for position, change in enumerate(changes)
-        }
+        order = range(len(changes)) if order is None else order
         found: dict[int, Trial] = {}
+        if self._pool is None:
+            for position in order:
+                found[position] = self._counted(self._make(self._bench, changes[position]))
+            return [found[position] for position in range(len(changes))]
+        waiting: dict[Future[Trial], int] = {
+            self._pool.submit(_trial, changes[position]): position for position in order
+        }
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 try:
@@ -155,18 +175,19 @@ class Trials:
     def _counted(self, trial: Trial) -> Trial:
         self._finished += 1
         self._done(self._finished, self._asked)
+        self._tell(trial)
         return trial
 
 
-_BENCH: list[Bench] = []
-"""Of a worker: what it tries changes with, and what the networks' fronts keep from one to the next."""
+_BENCH: list[tuple[Bench, Make]] = []
+"""Of a worker: what it tries changes with and how, and what the networks' fronts keep from one to the next."""
 
 
-def _begin(bench: Bench) -> None:
+def _begin(bench: Bench, make: Make) -> None:
     """In a worker, which leaves an interruption to its parent, and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
-    _BENCH[:] = [bench]
+    _BENCH[:] = [(bench, make)]
 
 
 def _end_with_parent() -> None:
@@ -177,4 +198,5 @@ def _end_with_parent() -> None:
 
 
 def _trial(change: Change | None) -> Trial:
-    return _BENCH[0].trial(change)
+    bench, make = _BENCH[0]
+    return make(bench, change)

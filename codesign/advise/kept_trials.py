@@ -1,0 +1,65 @@
+"""Trials that were made before, kept so that a question that was interrupted goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from tilewright.codesign.advise.changes import Change
+from tilewright.codesign.advise.trials import Bench, LayerCycles, Trial
+from tilewright.codesign.explore.store import version
+from tilewright.codesign.points.evaluate import outcome_from_json
+from tilewright.codesign.points.priced import MachineFigures
+from tilewright.rtl.cache import kept
+
+FORMAT = 1
+"""Of the files: another number for another form."""
+
+
+def kept_trial(bench: Bench, change: Change | None, folder: Path, make: Callable[[], Trial]) -> Trial:
+    """What `make` gives, which is called only where no file of the folder has it: by the same version of the code."""
+    key = _key(bench, change)
+
+    def write(empty: Path) -> Path:
+        (empty / "trial").write_text(json.dumps(_facts(make())))
+        return empty / "trial"
+
+    return _trial(change, kept(folder / key[:2] / f"{key}.json", write).read_text())
+
+
+def _key(bench: Bench, change: Change | None) -> str:
+    over = None if change is None else json.dumps(change.over, sort_keys=True)
+    networks = [(network.name, network.hash) for network in bench.networks]
+    name = "" if change is None else change.name  # it is part of the changed machine's
+    facts = (FORMAT, version(), bench.machine.name, bench.machine.text, name, over, networks)
+    return hashlib.sha256(repr((*facts, bench.effort, bench.with_price)).encode()).hexdigest()
+
+
+def _facts(trial: Trial) -> dict[str, object]:
+    return {
+        "figures": None if trial.figures is None else trial.figures.as_json(),
+        "outcomes": [outcome.as_json() for outcome in trial.outcomes],
+        "layers": {
+            network: {name: asdict(layer) for name, layer in layers.items()} for network, layers in trial.layers.items()
+        },
+        "used": sorted(trial.used),
+        "why_not": trial.why_not,
+    }
+
+
+def _trial(change: Change | None, text: str) -> Trial:
+    facts = json.loads(text)
+    layers = {
+        network: {name: LayerCycles(**layer) for name, layer in of.items()} for network, of in facts["layers"].items()
+    }
+    return Trial(
+        change,
+        None if facts["figures"] is None else MachineFigures.from_json(facts["figures"]),
+        tuple(outcome_from_json(outcome) for outcome in facts["outcomes"]),
+        layers,
+        frozenset(facts["used"]),
+        facts["why_not"],
+    )

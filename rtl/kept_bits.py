@@ -20,15 +20,17 @@ class KeptBits:
 
     def pack(self, bits: Value) -> Value:
         """The bits to keep, side by side."""
-        return Cat(bits[place] for place in self.places)
+        return Cat(bits[run.start : run.stop] for run in _runs(self.places))
 
     def unpack(self, kept: Value) -> Value:
         """The instruction again; zeros where nobody looks."""
-        where = {place: position for position, place in enumerate(self.places)}
-        return Cat(
-            kept[where[place]] if place in where else Const(place in self.ones, 1)
-            for place in range(self.instruction_bits)
-        )
+        parts: list[Value] = []
+        position = end = 0
+        for run in [*_runs(self.places), range(self.instruction_bits, self.instruction_bits)]:
+            parts.append(Const(sum(1 << one - end for one in self.ones if end <= one < run.start), run.start - end))
+            parts.append(kept[position : position + len(run)])
+            position, end = position + len(run), run.stop
+        return Cat(part for part in parts if len(part))
 
 
 def kept_bits(
@@ -50,6 +52,17 @@ def kept_bits(
     places |= {place for place in range(ever.bit_length()) if (ever & ~always) >> place & 1}
     ones = tuple(place for place in range(always.bit_length()) if always >> place & 1)
     return KeptBits(tuple(sorted(places)), ones, instruction_bits)
+
+
+def _runs(places: Sequence[int]) -> list[range]:
+    """Ascending places as ranges: a value of few parts is sliced much faster than one of single bits."""
+    runs: list[range] = []
+    for place in places:
+        if runs and runs[-1].stop == place:
+            runs[-1] = range(runs[-1].start, place + 1)
+        else:
+            runs.append(range(place, place + 1))
+    return runs
 
 
 def _all_of(numbers: Sequence[int]) -> int:

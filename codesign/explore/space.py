@@ -159,6 +159,10 @@ class Space:
         """The machine of a point. Raises MachineFileError for one that cannot be."""
         return self._built(list(zip(self.axes, point, strict=True)))
 
+    def structure(self, point: Point) -> Point:
+        """The values of a point that are of no size: points that share them have the machine of `like` in common."""
+        return tuple(value for axis, value in zip(self.axes, point, strict=True) if not _is_size(axis))
+
     def like(self, point: Point) -> Machine:
         """The machine that a point's price is fitted to: of the base's sizes, with what else differs. May not be."""
         return self._built([(axis, value) for axis, value in zip(self.axes, point, strict=True) if not _is_size(axis)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import shutil
@@ -24,6 +25,7 @@ from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.points.priced import Priced, price_of
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.rare_collection import collect_rarely
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ def work(serve: Callable[[Connection, Space], None], connection: Connection, spa
 def serve(connection: Connection, space: Space) -> None:
     """Answer tasks with results as plain values, until the other end is gone."""
     worker = Worker(space)
+    collect_rarely()
+    gc.freeze()  # the code that is loaded by now is no garbage, and is not searched for it at each price
     with suppress(EOFError, OSError):
         while True:
             connection.send(worker.answer(connection.recv()))
@@ -80,6 +84,7 @@ class Worker:
     networks: dict[str, Network] = field(default_factory=dict)
     machines: dict[Point, Machine] = field(default_factory=dict)
     prices: dict[Point, Priced] = field(default_factory=dict)
+    likes: dict[Point, Machine] = field(default_factory=dict)  # by the values of what is no size
 
     def answer(self, task: Task) -> Mapping[str, Any]:
         """The figures, or the stage and reason of a failure; of a defect, too, which costs only this point."""
@@ -121,6 +126,9 @@ class Worker:
     def _like(self, point: Point, machine: Machine) -> Machine | None:
         """The machine whose price this one's is fitted to, unless it has no other sizes, or there can be none."""
         with suppress(IsaError):
-            like = self.space.like(point)
+            structure = self.space.structure(point)
+            if structure not in self.likes:
+                self.likes[structure] = self.space.like(point)
+            like = self.likes[structure]
             return None if like.name == machine.name else like
         return None

@@ -15,6 +15,7 @@ from tilewright import isa, rtl
 from tilewright.codesign import price
 from tilewright.codesign.price.macros import MemoryPrice, storage_price
 from tilewright.codesign.price.operators import Count
+from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
 from tilewright.codesign.price.unit import Unit
 from tilewright.isa.file_hash import folder_of, hash_of_files
@@ -47,9 +48,23 @@ def known_price(machine: Machine, synthesis: Synthesis, exact: bool, find: Calla
         (folder / "price").write_text(_text(find()))
         return folder / "price"
 
-    text = kept(cache_folder() / "prices" / key[:2] / f"{key}.json", make).read_text()
+    return _read(kept(cache_folder() / "prices" / key[:2] / f"{key}.json", make).read_text(), synthesis.process)
+
+
+_READ: dict[str, Logic] = {}
+"""The price that was read last, by its text: that of a machine to which many are fitted."""
+
+
+def _read(text: str, process: Process) -> Logic:
+    if text not in _READ:
+        _READ.clear()
+        _READ[text] = _parsed(text, process)
+    return _READ[text]
+
+
+def _parsed(text: str, process: Process) -> Logic:
     found = json.loads(text)
-    queues = (storage_price(each["name"], tuple(each["sizes"]), synthesis.process) for each in found["queues"])
+    queues = (storage_price(each["name"], tuple(each["sizes"]), process) for each in found["queues"])
     return Logic(
         tuple(Unit(**each) for each in found["units"]),
         tuple(queue for queue in queues if queue is not None),

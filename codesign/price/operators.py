@@ -11,6 +11,7 @@ from amaranth.hdl._ast import Assign, Concat, Operator, Part, SignalSet, Slice, 
 from amaranth.lib import wiring
 
 from tilewright.codesign.price.netlist import Netlist
+from tilewright.isa.rare_collection import rare_collection
 from tilewright.rtl.outline import Outline
 
 FLIP_FLOP, ENTRY, MUX = 6.5, 8.5, 2.3
@@ -56,7 +57,8 @@ class Sketch:
 def sketch(component: wiring.Component, *left_out: type) -> Netlist[Sketch]:
     """What `netlist` gives of a component, counted instead of converted: ten times as fast."""
     outline = Outline(*left_out)
-    fragments = dict(_fragments("top", Fragment.get(component, outline)))
+    with rare_collection():
+        fragments = dict(_fragments("top", Fragment.get(component, outline)))
     cells = {place.cell: place for place in outline.places}
     places = {path: cells[each.type] for path, each in fragments.items() if isinstance(each, Instance)}
     modules = {path: each for path, each in fragments.items() if path not in places}

@@ -107,9 +107,7 @@ def _of_leaf(unifier: Unifier, pattern: Expr, expr: Expr) -> str:
 
 def _of_operation(pattern: Expr, expr: Expr) -> str:
     if pattern.op is Op.LUT and expr.op is Op.LUT:
-        return (
-            f"its table {pattern.name!r} has other entries, or begins with another one, than the layer's {shown(expr)}"
-        )
+        return f"its table `{pattern.name}` has other entries, or another first one, than the layer's {shown(expr)}"
     if pattern.op is Op.WRAP:
         return f"its {shown(pattern)} wraps to {pattern.type}, and the layer has {shown(expr)} there, {expr.range}"
     return f"its {shown(pattern)} stands where the layer has {shown(expr)}"

@@ -45,7 +45,7 @@ IDLE = 3
 """Nodes that an operation without effect counts for: itself, its argument, and what an operand stands for beside it."""
 
 Rank = tuple[int, int]
-"""How near a statement is to an expression: its nodes that unify, and the operands that can be bound; -1 before that."""
+"""How near a statement is to an expression: its nodes that unify, then the operands that can be bound, or -1."""
 
 
 def verdicts(nest: Nest, of: Sequence[Form], chosen: Sequence[Cover], machine: Machine) -> Iterator[Verdict]:
@@ -115,7 +115,7 @@ def _costs(pattern: Pattern, of: Sequence[Form], chosen: Sequence[Cover], machin
     instructions = " + ".join(_mnemonics(best))
     if best.cycles > least:
         return f"{best.cycles - least:,} words more: {instructions}"
-    if not best.fits_reduce_loops:
+    if any(step.reduces for step in best.steps) and not best.fits_reduce_loops:
         return f"its reduce loops are too few or too short: {instructions}"
     more = _all_words(best) - sum(map(_all_words, chosen))
     if more > 0:

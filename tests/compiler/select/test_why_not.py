@@ -65,8 +65,10 @@ def verdict_on(name: str, model: onnx.ModelProto, machine: Machine) -> Verdict:
          "its `a` lies in acc, where no instruction leaves `round_shift((sum(x * w) + bias) * scale, shift)`"),
         (requantize("clamp(round_shift(a * p.scale, p.shift) + zero, low, high)"), Kind.COSTS,
          "of the busiest engine, 72 more of all engines: mma + add_bias + mine"),
-        (requantize(WHOLE.replace("a + p.bias", "a * 3 + p.bias")), Kind.DIFFERS, "its `a * 3` stands where the layer has `sum(x * w)`"),
-        (requantize(WHOLE, source="act"), Kind.DIFFERS, "its `a` holds [-128, 127], and the layer has `sum(x * w)` there"),
+        (requantize(WHOLE.replace("a + p.bias", "a * 3 + p.bias")), Kind.DIFFERS,
+         "its `a * 3` stands where the layer has `sum(x * w)`"),
+        (requantize(WHOLE, source="act"), Kind.DIFFERS,
+         "its `a` holds [-128, 127], and the layer has `sum(x * w)` there"),
     ],
 )  # fmt: skip
 def test_says_what_keeps_an_invented_instruction_from_a_convolution(instruction: str, kind: Kind, text: str) -> None:

@@ -72,7 +72,7 @@ def advise_command(
     from tilewright.tables import print_tables, print_text
 
     shapes = parse_shapes(shape or ())
-    from tilewright.rtl.cache import cache_folder
+    from tilewright.isa.folders.cache import cache_folder
 
     with counting() as (done, say):
         found: Advice = advise(

@@ -13,7 +13,7 @@ from tilewright.codesign.advise.trials import Bench, LayerCycles, Trial
 from tilewright.codesign.explore.store import version
 from tilewright.codesign.points.evaluate import outcome_from_json
 from tilewright.codesign.points.priced import MachineFigures
-from tilewright.rtl.cache import kept
+from tilewright.isa.folders.cache import kept
 
 FORMAT = 1
 """Of the files: another number for another form."""

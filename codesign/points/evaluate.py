@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from time import process_time
-from typing import Any, TypedDict
+from typing import Any
 
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network
@@ -150,6 +150,7 @@ def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
     )
     instructions = sum(len(program.instructions) for program in found.programs)
     energies = None if price is None else _energies(found, price)
+    estimated, error = ((), 0.0) if energies is None or price is None else _estimated(energies, price)
     return NetworkFigures(
         network=found.network.name,
         network_hash=found.network.hash,
@@ -167,7 +168,8 @@ def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
         program_bytes=instructions * machine.instruction_bytes,
         compile_seconds=found.compile_seconds,
         unmeasured=() if energies is None else _unmeasured(energies),
-        **({} if energies is None or price is None else _estimated(energies, price)),
+        estimated=estimated,
+        estimated_error_mj=error,
     )
 
 
@@ -194,17 +196,12 @@ def _unmeasured(layers: Sequence[LayerEnergy]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-class _Estimated(TypedDict):
-    estimated: tuple[str, ...]
-    estimated_error_mj: float
-
-
-def _estimated(layers: Sequence[LayerEnergy], price: Price) -> _Estimated:
-    """The memories in the sum whose energy is estimated, and how far that may be off."""
+def _estimated(layers: Sequence[LayerEnergy], price: Price) -> tuple[tuple[str, ...], float]:
+    """The memories in the sum whose energy is estimated, and how many mJ that may be off."""
     names, error = [], 0.0
     for memory in price.memories:
         total = sum(layer.memories_pj.get(memory.name) or 0.0 for layer in layers)
         if memory.is_energy_estimated and total:
             names.append(memory.name)
             error += memory.energy_error * total / PJ_IN_MJ
-    return {"estimated": tuple(names), "estimated_error_mj": error}
+    return tuple(names), error

@@ -14,7 +14,7 @@ from tilewright.isa.errors import short
 MAX_CHARACTERS = 500
 """Longer expressions are no constraints."""
 
-MAX_DEPTH = 50
+MAX_DEPTH = 150
 """Deeper ones would exhaust the stack."""
 
 LARGEST = 1e36

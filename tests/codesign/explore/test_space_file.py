@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.codesign.errors import StudyError
+from tilewright.codesign.explore.search import SEARCHES
 from tilewright.codesign.explore.space_file import read_space
 
 GOOD = """base: tiny8
@@ -133,3 +134,35 @@ def test_all_faults_are_told_at_once(folder: Path) -> None:
 def test_constraints_that_each_alone_could_be_met_are_refused_together(folder: Path) -> None:
     text = GOOD.replace("- area_mm2 <= 9", "- memories.act.kib >= 32\n  - memories.wgt.kib >= 16")
     assert "no point of the space meets all of the constraints" in faults(folder, text)
+
+
+LARGE = """base: tiny8
+keys:
+  memories.act.kib: {from: 1, to: 9000, step: 1}
+  memories.wgt.kib: {from: 1, to: 9000, step: 1}
+  dram.outstanding_beats: {from: 17, to: 4016, step: 1}
+constraints: [CONSTRAINT]
+networks: {one: one.onnx}
+objectives: [cycles]
+"""
+
+
+def test_of_a_large_space_some_points_are_tried(folder: Path) -> None:
+    every = "memories.act.kib * memories.wgt.kib * dram.outstanding_beats"
+    fault = f"no point of 20,000 that are spread over the space meets `{every} == 0`"
+    assert faults(folder, LARGE.replace("CONSTRAINT", f"{every} == 0")).endswith(fault)
+
+
+def test_a_large_space_is_searched_with_a_budget_only(folder: Path) -> None:
+    (folder / "space.yaml").write_text(LARGE.replace("CONSTRAINT", "memories.act.kib < memories.wgt.kib"))
+    space = read_space(folder / "space.yaml")
+    for search in ("all", "spread", "local"):
+        with pytest.raises(StudyError, match="the space has 324,000,000,000 points; without a budget, 1,000,000"):
+            next(SEARCHES[search].batches(space, None))
+        assert all(map(space.is_allowed, next(SEARCHES[search].batches(space, 20))))
+
+
+def test_constraints_have_a_budget(folder: Path) -> None:
+    more = "\n".join(f"  - memories.act.kib <= {number}" for number in range(1000, 1100))
+    fault = "space.yaml:9:3: constraints: have more than 2000 characters together"
+    assert faults(folder, GOOD.replace("  - area_mm2 <= 9", more)) == fault

@@ -122,9 +122,9 @@ def _place(axis: Sequence[float], value: float) -> tuple[int, float]:
 def _arc(row: Mapping[str, str]) -> Arc:
     slews, loads = _axis(row, "slews_ns"), _axis(row, "loads_pf")
     tables = [_table(row, key, len(slews), len(loads)) for key in ("delay_ns", "transition_ns")]
-    names = [word(row, column) for column in ("cell", "from", "to")]
+    cell, source, target = (word(row, column) for column in ("cell", "from", "to"))
     kind, sense, edge = (_one_of(row, column, words) for column, words in CLOSED.items())
-    return Arc(*names, kind, sense, edge, slews, loads, tables[0], tables[1])
+    return Arc(cell, source, target, kind, sense, edge, slews, loads, tables[0], tables[1])
 
 
 CLOSED = {

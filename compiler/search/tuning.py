@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,7 +25,7 @@ from tilewright.isa.folders.locks import locked
 from tilewright.isa.folders.whole_file import read_own, read_regular, write_whole
 from tilewright.isa.outside import OutsideError, from_json
 
-FORMAT = 3
+FORMAT: Final = 3
 """Changes with the form of an entry."""
 
 MOST_BYTES = 1 << 26

@@ -114,8 +114,11 @@ def test_a_point_that_goes_wrong_is_kept_with_its_reason(
 def test_what_does_nothing_for_long_is_tried_again_by_the_next_run(make_space: MakeSpace, tmp_path: Path) -> None:
     limits = Limits(60.0, stalled=1.0)
     run(make_space("hangs"), tmp_path / "s", Choices(workers=2, limits=limits), serve=serve)
-    reasons = {entry.reason for entry in Study(tmp_path / "s").entries if entry.state == "failed"}
-    assert reasons == {"hangs: stalled: did nothing for 1 seconds; the next run tries it again"}
+    failed = {entry.values: entry.reason for entry in Study(tmp_path / "s").entries if entry.state == "failed"}
+    assert {(16, 2), (16, 4)} <= failed.keys()  # on a computer that is busy, others may have waited as long
+    assert all(
+        each.endswith("stalled: did nothing for 1 seconds; the next run tries it again") for each in failed.values()
+    )
     run(make_space("hangs"), tmp_path / "s", Choices(), serve=healed)
     assert Study(tmp_path / "s").counts() == {"measured": 6}
 

@@ -99,7 +99,7 @@ def test_integers_that_something_else_reads_stay(tmp_path: Path) -> None:
 def test_compiled_as_it_is_the_message_says_what_to_do(tmp_path: Path) -> None:
     _, model = dynamic("dense", tmp_path)
     with pytest.raises(CompileError) as caught:
-        tilewright.compile(model.SerializeToString(), "base16", effort=0)
+        tilewright.compile(model.SerializeToString(), "base16", effort=0, host=False)
     assert str(caught.value) == (
         "node 'first_quant' (MatMulInteger): its input is quantised in each run; Quantise it once, with samples of the "
         "model's inputs: tilewright quantize MODEL --calibration samples.npz --output net.onnx. MODEL is the float "

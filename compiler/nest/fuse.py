@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.compiler.fresh_names import fresh_name, numbered_name
+from tilewright.compiler.fresh_names import numbered_name
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import Interval
@@ -87,28 +87,7 @@ def fuse(program: NestProgram) -> NestProgram:
     live = {access.tensor for nest in nests for access in (*nest.reads.values(), nest.result)}
     live |= {tensor.name for tensor in program.inputs}
     buffers = {name: buffer for name, buffer in program.buffers.items() if name in live}
-    return _with_parts_of_constants(replace(program, nests=nests, buffers=buffers))
-
-
-def _with_parts_of_constants(program: NestProgram) -> NestProgram:
-    """The program in which a nest that computes some channels has parameters and tables of these, from the first on."""
-    nests, constants, types = [], dict(program.constants), dict(program.constant_types)
-    for nest in program.nests:
-        trips = {loop.name: loop.trip for loop in nest.loops}
-        reads = dict(nest.reads)
-        for name, access in nest.reads.items():
-            first = access.index[0].constant if access.tensor in constants and len(access.index) == 1 else 0
-            if not first or len(access.index[0].terms) != 1 or access.outside is not None:
-                continue
-            ((loop, step),) = access.index[0].terms
-            part = fresh_name(f"{access.tensor}.{first}", constants, program.buffers)
-            constants[part] = constants[access.tensor][first : first + (trips[loop] - 1) * step + 1]
-            types[part] = types[access.tensor]
-            reads[name] = Access(part, (Affine(((loop, step),)),))
-        nests.append(replace(nest, reads=reads) if reads != nest.reads else nest)
-    read = {access.tensor for nest in nests for access in nest.reads.values()}
-    kept = {name: value for name, value in constants.items() if name in read or name in program.constants}
-    return replace(program, nests=tuple(nests), constants=kept, constant_types={name: types[name] for name in kept})
+    return replace(program, nests=nests, buffers=buffers)
 
 
 def _fusible_producers(consumer: _Entry, order: _Order, program: NestProgram, kept: set[str]) -> list[_Entry]:

@@ -66,7 +66,7 @@ class _Flat:
     def _writer(self, node: NodeProto) -> Callable[[], None] | None:
         """What writes a node out; None for a node that stays."""
         bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
-        if any(body.sparse_initializer for body in bodies.values()):
+        if not _is_whole(node, bodies):
             return None
         if node.op_type == "If" and node.input[0] in self._known:
             branch = bodies["then_branch" if self._known[node.input[0]].item() else "else_branch"]
@@ -164,6 +164,20 @@ class _Flat:
         made = fresh_name(name, self._taken)
         self._taken.add(made)
         return made
+
+
+def _is_whole(node: NodeProto, bodies: Mapping[str, GraphProto]) -> bool:
+    """Whether the bodies take and give what their node says; shape inference refuses one of which that is not true."""
+    if any(body.sparse_initializer for body in bodies.values()):
+        return False
+    if node.op_type == "If":
+        fits = [len(body.output) == len(node.output) and not body.input for body in bodies.values()]
+        return len(fits) == 2 and all(fits) and len(node.input) == 1
+    if node.op_type == "Loop" and "body" in bodies:
+        body, states = bodies["body"], len(node.input) - 2
+        results = len(body.output) - 1
+        return 0 <= states == len(body.input) - 2 and states <= results and len(node.output) <= results
+    return False
 
 
 def _renamed(node: NodeProto, names: Names) -> NodeProto:

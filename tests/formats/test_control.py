@@ -11,6 +11,7 @@ from tests.compiler.models import run_onnx
 from tests.formats.control import all_inside, choice_in_a_loop, chosen, control_networks, repeated
 from tests.formats.ends import Network
 from tilewright.api import Program
+from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.control_flow import MOST_UNROLLED
 
 NETWORKS = dict(control_networks())
@@ -71,3 +72,19 @@ def test_a_long_loop_stays_a_loop() -> None:
     times.CopyFrom(onnx.numpy_helper.from_array(np.array(MOST_UNROLLED), times.name))
     program = require_right(Network(model, network.inputs))
     assert [node.op_type for node in program.host_nodes] == ["Loop"]
+
+
+@pytest.mark.parametrize("operator", ["If", "Loop"])
+@pytest.mark.parametrize("end", ["input", "output"])
+def test_a_body_that_does_not_fit_is_refused(operator: str, end: str) -> None:
+    """It is not written out either."""
+    model = onnx.ModelProto()
+    model.CopyFrom(all_inside(operator).model)
+    (node,) = (node for node in model.graph.node if node.op_type == operator)
+    body = next(attribute.g for attribute in node.attribute if attribute.HasField("g"))
+    if end == "input":
+        body.input.add().CopyFrom(onnx.helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, []))
+    else:
+        del body.output[-1]
+    with pytest.raises(CompileError, match="shapes do not fit|not a valid ONNX model"):
+        compiled(Network(model, {}))

@@ -28,9 +28,9 @@ from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, B
 from tilewright.compiler.search.finisher import Finished, Finisher
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tile.program import TileProgram
-from tilewright.compiler.tiling.choice import MOST_TILES
+from tilewright.compiler.tiling.choice import MOST_TILES, most_tiles
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Plan, most_tiles
+from tilewright.compiler.tiling.plan import Plan
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program
@@ -311,7 +311,7 @@ class _Search:
             return None
         if (plan.residency, plan.choices) == (self._plan.residency, self._plan.choices):
             return None
-        if most_tiles(plan) > max(MOST_TILES, most_tiles(self._plan)):
+        if most_tiles(plan.shapes, plan.choices) > max(MOST_TILES, most_tiles(self._plan.shapes, self._plan.choices)):
             return None
         return _Tried(tiling, plan, self._measure(plan, positions, finisher))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,15 @@ class Cuts:
             counts.all,
             (*pieces, counts.partial_sums),
         )
+
+
+def most_tiles(shapes: Sequence[NestShape], choices: Sequence[TileChoice]) -> int:
+    """How many tiles the nest has that is cut into most, partial sums counted."""
+    return max(map(_tiles, shapes, choices), default=0)
+
+
+def _tiles(shape: NestShape, choice: TileChoice) -> int:
+    return prod(-(-extent // choice.sizes.get(loop, extent)) for loop, extent in extents(shape).items())
 
 
 KnownCuts = dict[Hashable, dict[int, Cuts]]

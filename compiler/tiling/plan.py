@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from math import prod
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import NestProgram
@@ -19,14 +18,12 @@ from tilewright.compiler.tiling.choice import Candidates, KnownCuts, TileChoice,
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
-from tilewright.compiler.tiling.room import Room
-from tilewright.compiler.tiling.shape import NestShape, Within, extents
+from tilewright.compiler.tiling.room import Room, limited
+from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.surroundings import IN_A_NETWORK, Surroundings
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
 from tilewright.compiler.vectors import longest_buffer, vector_blocks
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights
-from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import Memory
 from tilewright.isa.program.program import Layer
 
 WITHIN_ANOTHER = TileChoice({}, points_outer=False, is_double=True, words={}, cycles=0)
@@ -68,15 +65,6 @@ def read_in_blocks(covers: Sequence[Cover]) -> frozenset[str]:
     return frozenset(cover.nest.reads[read].tensor for cover in covers for read in cover.block_reads)
 
 
-def most_tiles(plan: Plan) -> int:
-    """How many tiles the nest has that is cut into most, partial sums counted."""
-    return max(map(_tiles, plan.shapes, plan.choices), default=0)
-
-
-def _tiles(shape: NestShape, choice: TileChoice) -> int:
-    return prod(-(-extent // choice.sizes.get(loop, extent)) for loop, extent in extents(shape).items())
-
-
 class Planner:
     """Makes the decisions for one program."""
 
@@ -106,7 +94,7 @@ class Planner:
         self._tensors = [self._tensors_of(position) for position in range(len(self._covers))]
         self._everything = everything_on_chip(self._nests, self._machine, self._group, self._within)
         self._memory = self._memory_on_chip()
-        self._memories = _limited(self._machine, options)
+        self._memories = limited(self._machine, options)
         self._shapes: dict[Hashable, NestShape] = {}  # by all that a shape follows from
         self._looks: dict[Hashable, str] = {}  # what it is like, by the same
         self._chosen: dict[Hashable, TileChoice] = {}  # by all that a choice follows from
@@ -115,7 +103,7 @@ class Planner:
     def under(self, options: TilingOptions) -> Planner:
         """The same planner with other options; what depends on the network alone is shared."""
         other = copy(self)
-        other._options, other._memories = options, _limited(self._machine, options)
+        other._options, other._memories = options, limited(self._machine, options)
         return other
 
     def plan(self) -> Plan:
@@ -357,13 +345,3 @@ def _layers(nests: NestProgram, within: Mapping[int, int]) -> tuple[Layer, ...]:
     for inner, outer in within.items():
         macs[outer], macs[inner] = macs[outer] + macs[inner], 0
     return tuple([Layer(n.name, 0, tuple(map(str, n.nodes)), own) for n, own in zip(nests.nests, macs, strict=True)])
-
-
-def _limited(machine: Machine, options: TilingOptions) -> dict[str, Memory]:
-    """The memories to plan with: of at most so many words as the options say, in as many banks."""
-    memories = dict(machine.memories)
-    for name, words in options.limits.items():
-        memory = memories[name]
-        if words < memory.depth:
-            memories[name] = replace(memory, depth=max(1, words // memory.banks) * memory.banks)
-    return memories

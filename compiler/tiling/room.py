@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.compiler.errors import TooSmall
 from tilewright.compiler.nest.space import describe
 from tilewright.compiler.remedy import larger_memory
+from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.shape import NestShape, Sizes
 from tilewright.compiler.vectors import longest_buffer
 from tilewright.isa.machine.machine import Machine
@@ -28,6 +29,16 @@ class Room:
     def most(self) -> int:
         """The most that one tile may take if a second one need not fit beside it."""
         return min(self.free, self.longest)
+
+
+def limited(machine: Machine, options: TilingOptions) -> dict[str, Memory]:
+    """The memories to plan with: of at most so many words as the options say, in as many banks."""
+    memories = dict(machine.memories)
+    for name, words in options.limits.items():
+        memory = memories[name]
+        if words < memory.depth:
+            memories[name] = replace(memory, depth=max(1, words // memory.banks) * memory.banks)
+    return memories
 
 
 def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> TooSmall:

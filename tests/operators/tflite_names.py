@@ -162,6 +162,7 @@ def _real(s: _Sample) -> tuple[list[Tensor | None], dict[str, Any]]:
 POOL = {"StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}
 NORM = {"Radius": 2, "Bias": 1.0, "Alpha": 0.1, "Beta": 0.5}
 
+
 def _svdf(s: _Sample) -> tuple[list[Tensor | None], dict[str, Any]]:
     s.output(2, 5)
     return [s.input(2, 6), s.floats(5, 6), s.floats(5, 3), s.floats(5), s.state(2, 15)], {"Rank": 1}

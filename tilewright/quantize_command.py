@@ -119,7 +119,7 @@ def print_quantize_summary(title: str, summary: dict[str, Any]) -> None:
         (_named(layer, count), "+".join(layer["operators"]), _decibel(layer["snr_db"]), _drop(layer["drop_db"]))
         for layer, count in _lowest_of_steps(summary["layers"])
     ]
-    print_table(title, ("layer", "operators", "SNR in dB", "drop in dB"), rows)
+    print_table(title, ("layer", "operators", "SNR in dB", "drop in dB"), rows, title_in_one_line=True)
     typer.echo(f"\n{hurting_line(summary)}")
     for curve in summary["pieces"]:
         typer.echo(f"in {curve['count']} pieces: {curve['name']} gains {curve['gain_db']:.1f} dB")

@@ -25,7 +25,9 @@ def print_tables(tables: Iterable[Printed]) -> None:
         print_table(title, columns, rows)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title_in_one_line: bool = False
+) -> None:
     """A table on standard output: text to the left, numbers to the right, no line wider than the terminal."""
     rows = [tuple(row) for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -36,7 +38,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     for row in rows:
         table.add_row(*(Text(format_value(value)) for value in row))
     console = Console(highlight=False)
-    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(Text(title, style="bold"), soft_wrap=title_in_one_line)
     with console.capture() as captured:
         console.print(table, width=terminal_width())
     console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))

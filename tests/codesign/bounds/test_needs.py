@@ -11,9 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from tests import bounds
 from tests.bounds import Trial, trials
 from tests.compiler.models import ModelBuilder, add_conv, conv_model
 from tests.rings import long_beyond
+from tilewright.codesign.bounds import needs as needed_products
 from tilewright.codesign.bounds.needs import NOTHING, Needs, needs_of
 from tilewright.codesign.points.evaluate import NetworkFigures, evaluate
 from tilewright.codesign.points.network import Network, read_network
@@ -179,6 +181,19 @@ def test_no_program_does_less_than_its_network_needs() -> None:
 @pytest.mark.parametrize("first", long_beyond(1, range(4, 504, 10)))
 def test_no_program_does_less_than_more_networks_need(first: int) -> None:
     _require(list(trials(range(first, first + 10))))
+
+
+def test_a_bound_that_counts_zeros_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one processing element, where no product is done in passing."""
+    monkeypatch.setattr(bounds, "machine_of", lambda seed: load_machine("tiny8", bounds.SMALL))
+    count = needed_products._products_of_conv
+    monkeypatch.setattr(
+        needed_products,
+        "_products_of_conv",
+        lambda operator, rows, need, graph: count(operator, [np.ones_like(row) for row in rows], need, graph),
+    )
+    [wrong] = trials(range(101, 102))
+    assert not wrong.holds
 
 
 def _require(found: list[Trial]) -> None:

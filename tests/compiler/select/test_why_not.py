@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from tests.compiler.models import conv_model, pool_model, residual_model
-from tests.rings import long_beyond
+from tests.rings import long_beyond, slow_beyond
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.probe_model import probe_model
@@ -117,7 +117,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
 }
 
 
-@pytest.mark.parametrize("isa", ["tiny8", "dw16"])
+@pytest.mark.parametrize("isa", slow_beyond(1, ["dw16", "tiny8"]))
 @pytest.mark.parametrize("name", MODELS)
 def test_no_instruction_is_silent(isa: str, name: str) -> None:
     machine = load_machine(isa)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.fuzz.kept import assembly, onnx_graphs, onnx_nodes, partitioned, tflite_files
+from tests.fuzz.kept import assembly, exported_files, onnx_graphs, onnx_nodes, partitioned, tflite_files
 
 KEPT: Mapping[str, Sequence[Any]] = {
     "assembly": assembly.EXAMPLES,
+    "exported files": exported_files.EXAMPLES,
     "networks in parts": partitioned.EXAMPLES,
     "ONNX networks": onnx_graphs.EXAMPLES,
     "ONNX nodes": onnx_nodes.EXAMPLES,

@@ -86,7 +86,8 @@ class _Lowering:
         nest = self._nests.nests[position]
         self._builder.begin(position, nest.name)
         with RAISING.on(nest.nodes):
-            return self._stages_of(position)
+            stages = self._stages_of(position)
+        return stages
 
     def _stages_of(self, position: int) -> list[Stage]:
         first, following = Stage(), Stage()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, Rounding
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 LEAVES = (Op.SOURCE, Op.IMMEDIATE)
@@ -40,11 +41,9 @@ def number_format(machine: Machine) -> NumberFormat:
     narrowest counts. A width that no statement has is that of the array's sums: selection finds no instruction that
     needs it, and says so.
     """
-    sums = max(
-        (f.destination.element.bits for f in machine.formats.values() if f.engine == "mma"), default=MAX_INTEGER_BITS
-    )
+    sums = max((f.destination.element.bits for f in machine.formats_of(Template.SYSTOLIC)), default=MAX_INTEGER_BITS)
     widest: dict[tuple[int, int, bool], tuple[int, int, int]] = {}
-    for format in machine.formats_of("vec"):
+    for format in machine.formats_of(Template.VECTOR):
         for rounded in _requantisations(format.statement.expr):
             kind, widths = _kind_and_widths(rounded, sums)
             widest[kind] = max(widest.get(kind, widths), widths)

@@ -15,7 +15,8 @@ from tilewright.isa.language.facts import Circuit
 from tilewright.isa.language.narrowing import narrowed
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 
 # -- fetch and the bus -------------------------------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ MMA_UPDATE = 3
 
 def mma_read(machine: Machine) -> int:
     """From the issue of an activation vector to the read of the accumulators that its sums are added to."""
-    return machine.rows + machine.cols
+    return machine.array.rows + machine.array.cols
 
 
 def mma_write(machine: Machine) -> int:
@@ -163,7 +164,7 @@ def statement_stages(expr: Expr) -> int:
 
 def vec_stages(machine: Machine) -> int:
     """Stages of the vector datapath: those of the machine's longest vector statement; shorter ones leave it earlier."""
-    return max((statement_stages(f.statement.expr) for f in machine.formats_by_template[Template.VECTOR]), default=0)
+    return max((statement_stages(f.statement.expr) for f in machine.formats_of(Template.VECTOR)), default=0)
 
 
 def vec_write(format: InstructionFormat) -> int:
@@ -173,7 +174,7 @@ def vec_write(format: InstructionFormat) -> int:
 
 def can_be_refused(machine: Machine, format: InstructionFormat) -> bool:
     """Whether a result may find its write port taken: only the array comes before vec, so where the array writes."""
-    arrays = machine.formats_by_template[Template.SYSTOLIC]
+    arrays = machine.formats_of(Template.SYSTOLIC)
     return any(other.destination.memory == format.destination.memory for other in arrays)
 
 
@@ -182,9 +183,8 @@ def vec_results(machine: Machine) -> int:
 
     As many as the machine's file says, or enough for one each cycle.
     """
-    said = (engine.results for engine in machine.engines.values() if engine.template is Template.VECTOR)
-    waiting = [format for format in machine.formats_by_template[Template.VECTOR] if can_be_refused(machine, format)]
-    return next(said, None) or max((vec_write(format) for format in waiting), default=0) + 1
+    waiting = [format for format in machine.formats_of(Template.VECTOR) if can_be_refused(machine, format)]
+    return machine.vector.results or max((vec_write(format) for format in waiting), default=0) + 1
 
 
 def vec_result_limit(machine: Machine, format: InstructionFormat) -> int:

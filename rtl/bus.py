@@ -15,7 +15,7 @@ ADDRESS_BITS = 64
 INCREMENTING = 1
 """AxBURST: the address grows from beat to beat."""
 
-READ_CLIENTS = ("fetch", "load")
+READ_CLIENTS = FETCH, DMA = ("fetch", "dma")
 """Who reads DRAM, in the order of their claim to the read address register; the position is the ID of their bursts."""
 
 
@@ -125,7 +125,7 @@ class ReadChannel(wiring.Component):
                 **{name: direction for name, direction in bus.items() if name.startswith(("ar", "r"))},
                 **{f"{client}_request": In(stream.Signature(BurstRequest())) for client in READ_CLIENTS},
                 "fetch_beat": Out(ReadBeatSignature(self.bus_bytes)),
-                "load_beat": Out(stream.Signature(ReadBeat(self.bus_bytes))),
+                "dma_beat": Out(stream.Signature(ReadBeat(self.bus_bytes))),
                 "is_idle": Out(1),
             }
         )
@@ -134,13 +134,13 @@ class ReadChannel(wiring.Component):
         m = Module()
         m.submodules.address = address = AddressRegister()
         client = Signal(range(len(READ_CLIENTS)))
-        fetch, load = self.fetch_request, self.load_request
+        fetch, dma = self.fetch_request, self.dma_request
         m.d.comb += [
-            client.eq(Mux(fetch.valid, READ_CLIENTS.index("fetch"), READ_CLIENTS.index("load"))),
-            address.input.valid.eq(fetch.valid | load.valid),
-            address.input.payload.eq(Mux(fetch.valid, fetch.payload, load.payload)),
+            client.eq(Mux(fetch.valid, READ_CLIENTS.index(FETCH), READ_CLIENTS.index(DMA))),
+            address.input.valid.eq(fetch.valid | dma.valid),
+            address.input.payload.eq(Mux(fetch.valid, fetch.payload, dma.payload)),
             fetch.ready.eq(address.input.ready),
-            load.ready.eq(address.input.ready & ~fetch.valid),
+            dma.ready.eq(address.input.ready & ~fetch.valid),
         ]
         with m.If(address.input.ready):
             m.d.sync += self.arid.eq(client)
@@ -151,7 +151,7 @@ class ReadChannel(wiring.Component):
             self.arburst.eq(INCREMENTING),
             self.arvalid.eq(address.output.valid),
             address.output.ready.eq(self.arready),
-            self.rready.eq((self.rid != READ_CLIENTS.index("load")) | self.load_beat.ready),
+            self.rready.eq((self.rid != READ_CLIENTS.index(DMA)) | self.dma_beat.ready),
         ]
         for number, name in enumerate(READ_CLIENTS):
             beat = getattr(self, f"{name}_beat")

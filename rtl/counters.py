@@ -9,28 +9,28 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.machine.machine import ENGINES, Counting, Machine
+from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.machine import Counting, Machine
 from tilewright.rtl.dispatch import HeadStatus
 from tilewright.rtl.interfaces import Activity
 
 COUNTER_BITS = 40
 """A run of 2**40 cycles takes half an hour at 500 MHz."""
 
-STALLS_OF: Mapping[str, Mapping[str, Any]] = {
-    "load": {"port": Activity.STALL_PORT, "dram": Activity.STALL_DRAM},
-    "mma": {"port": Activity.STALL_PORT, "weights": Activity.STALL_WEIGHTS},
-    "vec": {"port": Activity.STALL_PORT},
-    "store": {"port": Activity.STALL_PORT, "dram": Activity.STALL_DRAM},
+STALLS_OF: Mapping[Template, Mapping[str, Any]] = {
+    Template.DMA: {"port": Activity.STALL_PORT, "dram": Activity.STALL_DRAM},
+    Template.SYSTOLIC: {"port": Activity.STALL_PORT, "weights": Activity.STALL_WEIGHTS},
+    Template.VECTOR: {"port": Activity.STALL_PORT},
 }
-"""Stall counters of each engine, by cause, and the activity that each counts."""
+"""Stall counters of each kind of engine, by cause, and the activity that each counts."""
 
 
-def engine_counter_names(engine: str) -> tuple[str, ...]:
+def engine_counter_names(machine: Machine, engine: Engine) -> tuple[str, ...]:
     """`busy`, `stall.port`, …, `wait.load`, …, `idle`: every cycle of a run counts in exactly one of them."""
     return (
         "busy",
-        *(f"stall.{cause}" for cause in STALLS_OF[engine]),
-        *(f"wait.{other}" for other in ENGINES),
+        *(f"stall.{cause}" for cause in STALLS_OF[engine.template]),
+        *(f"wait.{other}" for other in machine.engines),
         "idle",
     )
 
@@ -39,34 +39,36 @@ FEW = ("cycles", "dram_bytes_read", "dram_bytes_written")
 """The counters that are of no engine."""
 
 
-def counter_names(counting: Counting) -> tuple[str, ...]:
+def counter_names(machine: Machine) -> tuple[str, ...]:
     """The counters that a machine has, in the order of their registers."""
-    match counting:
+    match machine.counting:
         case Counting.NONE:
             return ()
         case Counting.FEW:
             return FEW
         case Counting.ALL:
-            return (*FEW, *(f"{engine}.{name}" for engine in ENGINES for name in engine_counter_names(engine)))
+            engines = machine.engines.values()
+            return (*FEW, *(f"{engine}.{name}" for engine in engines for name in engine_counter_names(machine, engine)))
         case _:
-            assert_never(counting)
+            assert_never(machine.counting)
 
 
 class CounterValues(data.StructLayout):
     """The values of a machine's counters, by name."""
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__({name: unsigned(COUNTER_BITS) for name in counter_names(machine.counting)})
+        super().__init__({name: unsigned(COUNTER_BITS) for name in counter_names(machine)})
 
 
 class Counters(wiring.Component):
     """Counts in every cycle with `is_counting`; `clear` sets all to zero.
 
-    Per engine: its activity, the head of its queue, and `<engine>_starts` when it takes an instruction from the queue.
+    Per engine, by its number: its activity, the head of its queue, and `starts` when it takes an instruction.
     """
 
     def __init__(self, machine: Machine) -> None:
-        self.counting = machine.counting
+        self.machine = machine
+        count = len(machine.engines)
         byte_count = range(machine.dram.bus_bytes + 1)
         super().__init__(
             {
@@ -74,22 +76,22 @@ class Counters(wiring.Component):
                 "clear": In(1),
                 "bytes_read": In(byte_count),
                 "bytes_written": In(byte_count),
-                **{f"{engine}_activity": In(Activity) for engine in ENGINES},
-                **{f"{engine}_head": In(HeadStatus()) for engine in ENGINES},
-                **{f"{engine}_starts": In(1) for engine in ENGINES},
+                "activities": In(Activity).array(count),
+                "heads": In(HeadStatus(machine)).array(count),
+                "starts": In(1).array(count),
                 "values": Out(CounterValues(machine)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if self.counting is Counting.NONE:
+        if self.machine.counting is Counting.NONE:
             return m
         with m.If(self.is_counting):
             for name, more in zip(FEW, (1, self.bytes_read, self.bytes_written), strict=True):
                 m.d.sync += self.values[name].eq(self.values[name] + more)
-        for engine in ENGINES if self.counting is Counting.ALL else ():
-            names = engine_counter_names(engine)
+        for engine in self.machine.engines.values() if self.machine.counting is Counting.ALL else ():
+            names = engine_counter_names(self.machine, engine)
             counted = Signal(range(len(names)), name=f"{engine}_counted")
             self.build_choice(m, engine, names, counted)
             with m.If(self.is_counting), m.Switch(counted):
@@ -101,19 +103,19 @@ class Counters(wiring.Component):
             m.d.sync += self.values.eq(0)
         return m
 
-    def build_choice(self, m: Module, engine: str, names: tuple[str, ...], counted: Signal) -> None:
+    def build_choice(self, m: Module, engine: Engine, names: tuple[str, ...], counted: Signal) -> None:
         """Which counter this cycle belongs to: the first line that applies of the table in the docs."""
-        head = getattr(self, f"{engine}_head")
-        with m.Switch(getattr(self, f"{engine}_activity")):
+        head = self.heads[engine.number]
+        with m.Switch(self.activities[engine.number]):
             with m.Case(Activity.BUSY):
                 m.d.comb += counted.eq(names.index("busy"))
-            for cause, activity in STALLS_OF[engine].items():
+            for cause, activity in STALLS_OF[engine.template].items():
                 with m.Case(activity):
                     m.d.comb += counted.eq(names.index(f"stall.{cause}"))
             with m.Default():
                 m.d.comb += counted.eq(names.index("idle"))
-                for position, other in reversed(list(enumerate(ENGINES))):
+                for position, other in reversed(list(enumerate(self.machine.engines))):
                     with m.If(head.waits_for[position]):
                         m.d.comb += counted.eq(names.index(f"wait.{other}"))
-                with m.If(getattr(self, f"{engine}_starts")):
+                with m.If(self.starts[engine.number]):
                     m.d.comb += counted.eq(names.index("busy"))

@@ -13,6 +13,7 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.facts import Circuit, Kind
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
@@ -26,7 +27,7 @@ from tilewright.rtl.outline import outlined
 class VectorDatapath(wiring.Component):
     """Computes the statement of one format for one iteration a cycle; `result` comes `statement_stages` cycles later.
 
-    `format` is the position in `machine.formats_of("vec")`, `source_<i>` the word of the format's source i (of the
+    `format` is the position among the machine's vector formats, `source_<i>` the word of the format's source i (of the
     memory that this format reads it from, in the low bits; of a block, its words one after the other). `immediates`
     has the format's immediates at their `layout.immediate_places`. An iteration counts only while `valid`;
     `is_first` says that it begins a reduce group. `result` belongs to the valid iteration that came in as many cycles
@@ -39,7 +40,7 @@ class VectorDatapath(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("vec")
+        self.formats = machine.formats_of(Template.VECTOR)
         self.units = bind(schedule(self.formats))
         super().__init__(
             {
@@ -50,11 +51,11 @@ class VectorDatapath(wiring.Component):
                 **{f"source_{i}": In(unsigned(bits)) for i, bits in enumerate(source_bits(machine))},
                 **{f"first_{i}": In(unsigned(bits)) for i, bits in table_address_bits(machine).items()},
                 **{
-                    f"lookup_{name}_address": Out(unsigned(machine.lanes * machine.memories[name].address_bits))
+                    f"lookup_{name}_address": Out(unsigned(machine.vector.lanes * machine.memories[name].address_bits))
                     for name in machine.table_memories
                 },
                 **{
-                    f"lookup_{name}_data": In(unsigned(machine.lanes * machine.memories[name].element.bits))
+                    f"lookup_{name}_data": In(unsigned(machine.vector.lanes * machine.memories[name].element.bits))
                     for name in machine.table_memories
                 },
                 "result": Out(unsigned(result_bits(machine))),
@@ -66,7 +67,7 @@ class VectorDatapath(wiring.Component):
             return place
         m = Module()
         common = _Common(self, m)
-        lanes = [_Lane(common, lane) for lane in range(self.machine.lanes)]
+        lanes = [_Lane(common, lane) for lane in range(self.machine.vector.lanes)]
         for position, unit in enumerate(self.units):
             if unit.op in ACROSS_LANES:
                 declare_across(lanes, position, unit)
@@ -91,7 +92,7 @@ def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[in
 
 def source_bits(machine: Machine) -> list[int]:
     """Width of each source slot: that of the widest word, or block of words, that a format reads there."""
-    streams = [format.streams for format in machine.formats_of("vec")]
+    streams = [format.streams for format in machine.formats_of(Template.VECTOR)]
     return [
         max(8 * machine.memories[s[i].memory].word_bytes * s[i].block for s in streams if i < len(s))
         for i in range(machine.vector_sources)
@@ -101,7 +102,7 @@ def source_bits(machine: Machine) -> list[int]:
 def table_address_bits(machine: Machine) -> dict[int, int]:
     """Width of a word address of each source slot in which some format has a table."""
     bits: dict[int, int] = {}
-    for format in machine.formats_of("vec"):
+    for format in machine.formats_of(Template.VECTOR):
         for table in format.tables:
             slot = format.sources.index(table)
             bits[slot] = max(bits.get(slot, 0), machine.memories[table.memory].address_bits)
@@ -110,11 +111,11 @@ def table_address_bits(machine: Machine) -> dict[int, int]:
 
 def result_element_bits(machine: Machine) -> int:
     """Width of a lane of the result: that of the widest element that a format writes."""
-    return max((format.destination.element.bits for format in machine.formats_of("vec")), default=1)
+    return max((format.destination.element.bits for format in machine.formats_of(Template.VECTOR)), default=1)
 
 
 def result_bits(machine: Machine) -> int:
-    return machine.lanes * result_element_bits(machine)
+    return machine.vector.lanes * result_element_bits(machine)
 
 
 def immediates_bits(formats: Sequence[InstructionFormat]) -> int:
@@ -303,7 +304,7 @@ class _Lane:
         slot = next(i for i, operand in enumerate(format.sources) if operand.name == expr.name)
         element = format.sources[slot].element
         low, shape = _place(element, expr.field)
-        low += (expr.value * self.datapath.machine.lanes + self.lane) * element.bits
+        low += (expr.value * self.datapath.machine.vector.lanes + self.lane) * element.bits
         bits = getattr(self.datapath, f"source_{slot}")[low : low + shape.width]
         name = f"source{slot}_bit{low}_{shape.width}"
         delayed = self.common.delays.at((slot, low, shape.width), name, bits, stage)

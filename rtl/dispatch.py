@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.encoding import OPCODE_BITS
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.bus import ReadBeat
 from tilewright.rtl.fifo import Fifo
@@ -19,8 +22,8 @@ from tilewright.rtl.layout import instruction_view
 class HeadStatus(data.StructLayout):
     """What an engine's queue shows the counters: whether it holds an instruction, and for which engines it waits."""
 
-    def __init__(self) -> None:
-        super().__init__({"is_present": unsigned(1), "waits_for": unsigned(len(ENGINES))})
+    def __init__(self, machine: Machine) -> None:
+        super().__init__({"is_present": unsigned(1), "waits_for": unsigned(len(machine.engines))})
 
 
 class Dispatch(wiring.Component):
@@ -33,15 +36,17 @@ class Dispatch(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.kept = {engine: queue_bits(machine, engine) for engine in ENGINES}
+        self.engines = tuple(machine.engines.values())
+        self.kept = [queue_bits(machine, engine) for engine in self.engines]
+        count = len(self.engines)
         super().__init__(
             {
                 "beats": In(stream.Signature(ReadBeat(machine.dram.bus_bytes))),
                 "is_fetched": In(1),  # all beats of the program were given
                 "halt": In(1),
-                **{f"{engine}_instruction": Out(instruction_stream(machine)) for engine in ENGINES},
-                **{f"{engine}_retire": In(1) for engine in ENGINES},
-                **{f"{engine}_head": Out(HeadStatus()) for engine in ENGINES},
+                "instructions": Out(instruction_stream(machine)).array(count),  # for each engine, by its number
+                "retires": In(1).array(count),
+                "heads": Out(HeadStatus(machine)).array(count),
                 "fault": Out(FaultSignature()),
                 "is_done": Out(1),
             }
@@ -49,45 +54,43 @@ class Dispatch(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        dispatched = {e: Signal(self.machine.wait_bits, name=f"{e}_dispatched") for e in ENGINES}
-        completed = {e: Signal(self.machine.wait_bits, name=f"{e}_completed") for e in ENGINES}
-        queues = {e: instruction_queue(self.machine, e) for e in ENGINES}
-        for engine, queue in queues.items():
+        dispatched = [Signal(self.machine.wait_bits, name=f"{e}_dispatched") for e in self.engines]
+        completed = [Signal(self.machine.wait_bits, name=f"{e}_completed") for e in self.engines]
+        queues = [instruction_queue(self.machine, e) for e in self.engines]
+        for engine, queue in zip(self.engines, queues, strict=True):
             m.submodules[f"{engine}_queue"] = queue
         m.submodules.assembler = assembler = Assembler(self.machine)
         wiring.connect(m, wiring.flipped(self.beats), assembler.beats)
         self.build_push(m, assembler, queues, dispatched)
-        for engine in ENGINES:
-            self.build_start(m, engine, queues[engine], completed)
-            m.d.sync += completed[engine].eq(completed[engine] + getattr(self, f"{engine}_retire"))
-        all_completed = Cat(dispatched[e] == completed[e] for e in ENGINES).all()
+        for engine, queue, done, retires in zip(self.engines, queues, completed, self.retires, strict=True):
+            self.build_start(m, engine, queue, completed)
+            m.d.sync += done.eq(done + retires)
+        all_completed = Cat(asked == done for asked, done in zip(dispatched, completed, strict=True)).all()
         m.d.comb += self.is_done.eq(self.is_fetched & ~assembler.output.valid & all_completed)
         return m
 
-    def build_push(
-        self, m: Module, assembler: Assembler, queues: dict[str, Fifo], dispatched: dict[str, Signal]
-    ) -> None:
+    def build_push(self, m: Module, assembler: Assembler, queues: Sequence[Fifo], dispatched: Sequence[Signal]) -> None:
         index = Signal(index_bits(self.machine))
         bits, is_full = assembler.output.payload.bits, assembler.output.valid & ~self.halt
         self.build_fault(m, assembler, index, dispatched)
         with m.If(is_full & ~self.fault.valid), m.Switch(self.opcode(bits)):
-            for engine, queue in queues.items():
+            for engine, queue, count in zip(self.engines, queues, dispatched, strict=True):
                 opcodes = [f.opcode for f in self.machine.formats_of(engine)]
                 if not opcodes:
                     continue
                 with m.Case(*opcodes):
                     m.d.comb += [queue.input.valid.eq(1), assembler.output.ready.eq(queue.input.ready)]
-                    m.d.sync += dispatched[engine].eq(dispatched[engine] + queue.input.ready)
-        for engine, queue in queues.items():
-            m.d.comb += [queue.input.payload.bits.eq(self.kept[engine].pack(bits)), queue.input.payload.index.eq(index)]
+                    m.d.sync += count.eq(count + queue.input.ready)
+        for kept, queue in zip(self.kept, queues, strict=True):
+            m.d.comb += [queue.input.payload.bits.eq(kept.pack(bits)), queue.input.payload.index.eq(index)]
         m.d.sync += index.eq(index + (assembler.output.valid & assembler.output.ready))
 
-    def build_fault(self, m: Module, assembler: Assembler, index: Signal, dispatched: dict[str, Signal]) -> None:
+    def build_fault(self, m: Module, assembler: Assembler, index: Signal, dispatched: Sequence[Signal]) -> None:
         bits = assembler.output.payload.bits
         code, address = self.fault.payload.code, self.fault.payload.address
         known = [f.opcode for f in self.machine.formats.values()]
-        for engine in reversed(ENGINES):
-            with m.If(self.wait_count(bits, engine) > dispatched[engine]):
+        for engine in reversed(self.engines):
+            with m.If(self.wait_count(bits, engine) > dispatched[engine.number]):
                 m.d.comb += [code.eq(FaultCode.WAIT), address.eq(self.wait_count(bits, engine))]
         with m.If(~self.opcode(bits).matches(*known)):
             m.d.comb += [code.eq(FaultCode.OPCODE), address.eq(self.opcode(bits))]
@@ -98,36 +101,36 @@ class Dispatch(wiring.Component):
             self.fault.valid.eq(assembler.output.valid & ~self.halt & (code != FaultCode.NONE)),
         ]
 
-    def build_start(self, m: Module, engine: str, queue: Fifo, completed: dict[str, Signal]) -> None:
-        head, offered = queue.output, getattr(self, f"{engine}_instruction")
-        bits = self.kept[engine].unpack(head.payload.bits)
-        waits_for = Signal(len(ENGINES), name=f"{engine}_waits_for")
+    def build_start(self, m: Module, engine: Engine, queue: Fifo, completed: Sequence[Signal]) -> None:
+        head, offered, shown = queue.output, self.instructions[engine.number], self.heads[engine.number]
+        bits = self.kept[engine.number].unpack(head.payload.bits)
+        waits_for = Signal(len(self.engines), name=f"{engine}_waits_for")
         m.d.comb += [
-            waits_for.eq(Cat(completed[e] < self.wait_count(bits, e) for e in ENGINES)),
+            waits_for.eq(Cat(completed[e.number] < self.wait_count(bits, e) for e in self.engines)),
             offered.valid.eq(head.valid & (waits_for == 0) & ~self.halt),
             offered.payload.bits.eq(bits),
             offered.payload.index.eq(head.payload.index),
             head.ready.eq(offered.valid & offered.ready),
-            getattr(self, f"{engine}_head").is_present.eq(head.valid),
-            getattr(self, f"{engine}_head").waits_for.eq(Mux(head.valid, waits_for, 0)),
+            shown.is_present.eq(head.valid),
+            shown.waits_for.eq(Mux(head.valid, waits_for, 0)),
         ]
 
     def opcode(self, bits: Value) -> Value:
         return bits[:OPCODE_BITS]
 
-    def wait_count(self, bits: Value, engine: str) -> Value:
+    def wait_count(self, bits: Value, engine: Engine) -> Value:
         """Opcode and wait counts are at the same place in every format."""
         any_format = next(iter(self.machine.formats.values()))
         return instruction_view(any_format, bits)[f"wait.{engine}"]
 
 
-def queue_bits(machine: Machine, engine: str) -> KeptBits:
+def queue_bits(machine: Machine, engine: Engine) -> KeptBits:
     """What an engine's queue keeps of its instructions."""
     return kept_bits(machine.formats_of(engine), 8 * machine.instruction_bytes)
 
 
-def instruction_queue(machine: Machine, engine: str) -> Fifo:
-    return Fifo(KeptInstruction(machine, queue_bits(machine, engine)), machine.engines[engine].queue_depth)
+def instruction_queue(machine: Machine, engine: Engine) -> Fifo:
+    return Fifo(KeptInstruction(machine, queue_bits(machine, engine)), engine.queue_depth)
 
 
 class AssembledInstruction(data.StructLayout):

@@ -6,7 +6,7 @@ from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.kept_bits import KeptBits
 
@@ -26,7 +26,7 @@ class Activity(enum.Enum, shape=3):  # type: ignore[call-arg]
 
 def index_bits(machine: Machine) -> int:
     """Width of an instruction's index in the program, which is as long as all engines' wait counts can tell."""
-    return min(FAULT_INDEX_BITS, machine.wait_bits + (len(ENGINES) - 1).bit_length())
+    return min(FAULT_INDEX_BITS, machine.wait_bits + (len(machine.engines) - 1).bit_length())
 
 
 class StartedInstruction(data.StructLayout):

@@ -7,6 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.encoding import FieldKind, InstructionField, InstructionFormat
+from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import word_parts
@@ -30,9 +31,10 @@ class LoadEngine(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("load")
+        self.engine = machine.dma(Direction.IN)
+        self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
-        self.memories = tuple(port.memory for port in write_ports(machine) if port.engine == "load")
+        self.memories = tuple(port.memory for port in write_ports(machine) if port.engine is self.engine)
         self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine)
         self.kept = kept_bits(self.formats, 8 * machine.instruction_bytes, is_packed)
         super().__init__(
@@ -41,12 +43,12 @@ class LoadEngine(wiring.Component):
                 "regions": In(RegionTable(machine)),
                 "request": Out(stream.Signature(BurstRequest())),
                 "beat": In(stream.Signature(ReadBeat(self.bus_bytes))),
-                **write_members(machine, "load"),
+                **write_members(machine, self.engine),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        m, flight = Module(), self.machine.flights["load"]
+        m, flight = Module(), self.engine.dma
         m.submodules.bursts = bursts = self.bursts
         m.submodules.burst_queue = burst_queue = ShownFifo(QueuedBurst(self.machine), flight.bursts)
         m.submodules.packing_queue = packing_queue = Fifo(KeptInstruction(self.machine, self.kept), flight.contexts)
@@ -90,7 +92,7 @@ class LoadEngine(wiring.Component):
 
     def build_start(self, m: Module, bursts: Bursts, packing_queue: Fifo) -> Signal:
         """Take an instruction into the address side and the packer's queue; returns how many are in hand."""
-        start, started = build_dma_start(m, self, bursts, self.machine.flights["load"].contexts)
+        start, started = build_dma_start(m, self, bursts, self.engine.dma.contexts)
         entering, oldest, packed = packing_queue.input, packing_queue.output, self.packer.instruction
         m.d.comb += [
             entering.valid.eq(start),
@@ -130,7 +132,7 @@ class WordTarget(data.StructLayout):
     """
 
     def __init__(self, machine: Machine) -> None:
-        formats = machine.formats_of("load")
+        formats = machine.formats_of(machine.dma(Direction.IN))
         address_bits = max(machine.memories[f.destination.memory].address_bits for f in formats)
         super().__init__({"format": range(len(formats)), "address": address_bits, "is_last": 1})
 
@@ -151,7 +153,7 @@ class WordPart(data.StructLayout):
 
 def most_parts(machine: Machine) -> int:
     """Of a word of any memory that load writes."""
-    formats = machine.formats_of("load")
+    formats = machine.formats_of(machine.dma(Direction.IN))
     return max(word_parts(dram_word_bytes(machine, format), machine.dram.bus_bytes) for format in formats)
 
 
@@ -165,7 +167,8 @@ class Packer(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("load")
+        self.engine = machine.dma(Direction.IN)
+        self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
         self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
         super().__init__(
@@ -187,7 +190,7 @@ class Packer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walker = walker = self.walker
-        m.submodules.beats = beats = Fifo(ReadBeat(self.bus_bytes), self.machine.flights["load"].beats)
+        m.submodules.beats = beats = Fifo(ReadBeat(self.bus_bytes), self.engine.dma.beats)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
         step = part_step([dram_word_bytes(self.machine, format) for format in self.formats], self.bus_bytes)
         m.submodules.window = window = Window(self.bus_bytes, take_step=step)
@@ -270,12 +273,13 @@ class Writer(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("load")
+        self.engine = machine.dma(Direction.IN)
+        self.formats = machine.formats_of(self.engine)
         super().__init__(
             {
                 "halt": In(1),
                 "part": In(stream.Signature(WordPart(machine))),
-                **write_members(machine, "load"),
+                **write_members(machine, self.engine),
                 "is_refused": Out(1),
                 "retire": Out(1),
             }

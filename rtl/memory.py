@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.engines.templates import systolic_activations
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.arbiter import Arbiter
@@ -218,7 +219,7 @@ def ways_of(machine: Machine, memory: Memory) -> int:
 
     Blocks are the array's `a` and `c`, and the sources of vector instructions.
     """
-    blocks = [o.block for f in machine.formats_of("vec") for o in f.streams if o.memory == memory.name]
-    for format in machine.formats_of("mma"):
+    blocks = [o.block for f in machine.formats_of(Template.VECTOR) for o in f.streams if o.memory == memory.name]
+    for format in machine.formats_of(Template.SYSTOLIC):
         blocks += [o.block for o in (systolic_activations(format), format.destination) if o.memory == memory.name]
     return 1 << (max(blocks, default=1) - 1).bit_length()

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.faults import FaultCode
@@ -22,7 +23,7 @@ from tilewright.rtl.systolic import SystolicArray
 
 
 class MmaEngine(wiring.Component):
-    """Runs the instructions of engine `mma`, as docs/microarchitecture.md tells cycle by cycle.
+    """Runs the instructions of a systolic engine, as docs/microarchitecture.md tells cycle by cycle.
 
     `a` reads activation vectors, `w` rows of weight tiles; `c_read` and `c_write` move sums. All but `a` must be
     granted whenever they ask. All formats of the engine have the same memories and types.
@@ -30,12 +31,12 @@ class MmaEngine(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("mma")
+        self.formats = machine.formats_of(Template.SYSTOLIC)
         members: dict[str, In | Out] = engine_members(machine)
         if self.formats:
             format = self.formats[0]
             a, w, c = systolic_activations(format), systolic_weights(format), format.destination
-            members |= {**read_members(machine, "mma"), **write_members(machine, "mma")}
+            members |= {**read_members(machine, format.engine), **write_members(machine, format.engine)}
             self.activations, self.weights, self.sums = a, w, c
             self.can_transpose = any(map(is_transposing, self.formats))
             self.tiles, self.vectors = WeightReader(machine), VectorIssuer(machine)
@@ -97,8 +98,8 @@ class MmaEngine(wiring.Component):
             vectors.tile_begins.eq(tiles.reads & tiles.is_first_row),
             array.loads.eq(delayed(m, vectors.tile_begins, 1, "loads", reset_less=False)),
             array.is_first.eq(delayed(m, tiles.allows_next, 1, "is_first", reset_less=False)),
-            *(array.weights[c].eq(rows[c][PLAIN]) for c in range(self.machine.cols)),
-            *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.machine.rows)),
+            *(array.weights[c].eq(rows[c][PLAIN]) for c in range(self.machine.array.cols)),
+            *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.machine.array.rows)),
         ]
         if self.can_transpose:
             m.d.comb += array.transposes.eq(delayed(m, tiles.transposes, 1, "transposes"))
@@ -139,7 +140,7 @@ class MmaEngine(wiring.Component):
         memory = self.machine.memories[self.sums.memory]
         came = data.View(word_layout(memory, self.sums.block), self.c_read.data)
         sums = []
-        for c in range(self.machine.cols):
+        for c in range(self.machine.array.cols):
             old = Signal(integer_shape(_type(element)), name=f"old_{c}", reset_less=True)
             total = Signal.like(old, name=f"total_{c}")
             dot = delayed(m, array.sums[c], wait + 1, f"dot_{c}")
@@ -151,10 +152,10 @@ class MmaEngine(wiring.Component):
 
 def systolic_array(machine: Machine) -> SystolicArray:
     """The array of a machine that has instructions for it."""
-    formats = machine.formats_of("mma")
+    formats = machine.formats_of(Template.SYSTOLIC)
     a, w = systolic_activations(formats[0]), systolic_weights(formats[0])
     can_transpose = any(map(is_transposing, formats))
-    return SystolicArray(machine.rows, machine.cols, _type(a.element), _type(w.element), can_transpose)
+    return SystolicArray(machine.array.rows, machine.array.cols, _type(a.element), _type(w.element), can_transpose)
 
 
 class WeightReader(wiring.Component):
@@ -167,7 +168,7 @@ class WeightReader(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("mma")
+        self.formats = machine.formats_of(Template.SYSTOLIC)
         self.can_transpose = any(map(is_transposing, self.formats))
         self.walks = [
             Walk(format, format.loops[: tile_loops(format)], {"w": systolic_weights(format)}) for format in self.formats
@@ -194,14 +195,14 @@ class WeightReader(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walker = walker = self.walker
-        row, may_begin = Signal(range(self.machine.rows), name="row"), Signal(name="may_begin")
+        row, may_begin = Signal(range(self.machine.array.rows), name="row"), Signal(name="may_begin")
         asks, is_last_row = Signal(), Signal()
         m.d.comb += [
             walker.start.eq(self.start),
             walker.bits.eq(self.bits),
             walker.step.eq(self.reads & is_last_row),
             self.is_first_row.eq(row == 0),
-            is_last_row.eq(row == self.machine.rows - 1),
+            is_last_row.eq(row == self.machine.array.rows - 1),
             self.fault_address.eq(walker.address["w"] + row),
             self.address.eq(self.fault_address),
             asks.eq(self.is_active & (~self.is_first_row | may_begin) & ~self.halt),
@@ -239,7 +240,7 @@ class VectorIssuer(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("mma")
+        self.formats = machine.formats_of(Template.SYSTOLIC)
         self.walker = NestWalker(machine, [self.walk(position) for position in range(len(self.formats))])
         super().__init__(
             {

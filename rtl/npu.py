@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, assert_never
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.engine import Direction, Dma, Engine, Systolic, Template, Vector
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.bus import ReadChannel, axi_signature
 from tilewright.rtl.counters import Counters
@@ -30,7 +31,7 @@ class Npu(wiring.Component):
     """A machine with an AXI4 manager to DRAM and an AXI4-Lite subordinate for the host.
 
     `done` is set from the end of a run, with or without a fault, to the next start; it serves as an interrupt.
-    `running` is set in the cycles of a run; `started` and `retired` say, a bit per engine in the order of ENGINES, that
+    `running` is set in the cycles of a run; `started` and `retired` say, a bit per engine by its number, that
     the engine takes an instruction from its queue, and that it completes one: a trace for whoever watches.
     """
 
@@ -42,8 +43,8 @@ class Npu(wiring.Component):
                 "s_axi": Out(host_signature(machine)),
                 "done": Out(1),
                 "running": Out(1),
-                "started": Out(len(ENGINES)),
-                "retired": Out(len(ENGINES)),
+                "started": Out(len(machine.engines)),
+                "retired": Out(len(machine.engines)),
             }
         )
 
@@ -54,11 +55,11 @@ class Npu(wiring.Component):
         restart = ResetInserter(registers.start)  # a run begins from the state after reset; memories keep their words
 
         fetch, dispatch = Fetch(self.machine), Dispatch(self.machine)
-        load, store = LoadEngine(self.machine), StoreEngine(self.machine)
-        mma, vec = MmaEngine(self.machine), VectorEngine(self.machine)
-        engines: dict[str, Any] = dict(zip(ENGINES, (load, mma, vec, store), strict=True))
+        engines = [self.unit(engine) for engine in self.machine.engines.values()]
+        load, store = (engines[self.machine.dma(direction).number] for direction in Direction)
         reads, counters = ReadChannel(self.machine), Counters(self.machine)
-        for name, unit in {"fetch": fetch, "dispatch": dispatch, "read_channel": reads, **engines}.items():
+        units = {"fetch": fetch, "dispatch": dispatch, "read_channel": reads}
+        for name, unit in {**units, **dict(zip(self.machine.engines, engines, strict=True))}.items():
             m.submodules[name] = restart(unit)
         m.d.comb += [
             fetch.base.eq(registers.regions["program"].base),
@@ -74,11 +75,11 @@ class Npu(wiring.Component):
         wiring.connect(m, fetch.request, reads.fetch_request)
         wiring.connect(m, reads.fetch_beat, fetch.beat)
         wiring.connect(m, fetch.output, dispatch.beats)
-        wiring.connect(m, load.request, reads.load_request)
-        wiring.connect(m, reads.load_beat, load.beat)
-        for name, engine in engines.items():
-            wiring.connect(m, getattr(dispatch, f"{name}_instruction"), engine.instruction)
-            m.d.comb += [getattr(dispatch, f"{name}_retire").eq(engine.retire), engine.halt.eq(~self.running)]
+        wiring.connect(m, load.request, reads.dma_request)
+        wiring.connect(m, reads.dma_beat, load.beat)
+        for engine, instructions, retires in zip(engines, dispatch.instructions, dispatch.retires, strict=True):
+            wiring.connect(m, instructions, engine.instruction)
+            m.d.comb += [retires.eq(engine.retire), engine.halt.eq(~self.running)]
         for memory in self.machine.memories.values():
             self.build_memory(m, memory, engines, restart)
         self.build_bus(m, reads, store)
@@ -86,9 +87,21 @@ class Npu(wiring.Component):
         self.build_counters(m, registers, counters, dispatch, engines)
         return m
 
-    def build_memory(
-        self, m: Module, memory: Memory, engines: Mapping[str, wiring.Component], restart: Callable
-    ) -> None:
+    def unit(self, engine: Engine) -> Any:
+        """The hardware of an engine."""
+        match engine.settings:
+            case Dma(Direction.IN):
+                return LoadEngine(self.machine)
+            case Dma():
+                return StoreEngine(self.machine)
+            case Systolic():
+                return MmaEngine(self.machine)
+            case Vector():
+                return VectorEngine(self.machine)
+            case _ as never:
+                assert_never(never)
+
+    def build_memory(self, m: Module, memory: Memory, engines: Sequence[Any], restart: Callable) -> None:
         """A memory with a port for every access that an engine makes to it."""
         reads = [port for port in read_ports(self.machine) if port.memory == memory.name]
         writes = [port for port in write_ports(self.machine) if port.memory == memory.name]
@@ -99,11 +112,16 @@ class Npu(wiring.Component):
         m.submodules[memory.name] = restart(unit)
         m.d.comb += unit.halt.eq(~self.running)
         for port in reads:
-            wiring.connect(m, getattr(engines[port.engine], port.member), getattr(unit, f"read_{port.requester.name}"))
+            wiring.connect(
+                m, getattr(engines[port.engine.number], port.member), getattr(unit, f"read_{port.requester.name}")
+            )
         for port in writes:
-            wiring.connect(m, getattr(engines[port.engine], port.member), getattr(unit, f"write_{port.requester.name}"))
+            wiring.connect(
+                m, getattr(engines[port.engine.number], port.member), getattr(unit, f"write_{port.requester.name}")
+            )
         if has_tables:
-            wiring.connect(m, getattr(engines["vec"], f"lookup_{memory.name}"), unit.lookup)
+            (vector,) = self.machine.of(Template.VECTOR)
+            wiring.connect(m, getattr(engines[vector.number], f"lookup_{memory.name}"), unit.lookup)
 
     def build_bus(self, m: Module, reads: ReadChannel, store: StoreEngine) -> None:
         for name, member in axi_signature(self.machine.dram.bus_bytes).members.items():
@@ -117,10 +135,10 @@ class Npu(wiring.Component):
         registers: Registers,
         reads: ReadChannel,
         dispatch: Dispatch,
-        engines: Mapping[str, wiring.Component],
+        engines: Sequence[Any],
     ) -> None:
         """A run: from the start until all is done, or to the first fault and the end of what is open on the bus."""
-        store = engines["store"]
+        store = engines[self.machine.dma(Direction.OUT).number]
         has_ended, has_fault, fault = Signal(), Signal(), Signal(FAULT_LAYOUT)
         m.d.comb += [
             self.done.eq(has_ended & reads.is_idle & store.is_idle),
@@ -128,12 +146,12 @@ class Npu(wiring.Component):
             registers.is_done.eq(self.done),
             registers.has_fault.eq(has_fault & self.done),
             registers.fault.eq(fault),
-            self.started.eq(Cat(e.instruction.valid & e.instruction.ready for e in engines.values())),
-            self.retired.eq(Cat(e.retire for e in engines.values())),
+            self.started.eq(Cat(e.instruction.valid & e.instruction.ready for e in engines)),
+            self.retired.eq(Cat(e.retire for e in engines)),
         ]
         with m.If(self.running & dispatch.is_done):
             m.d.sync += [self.running.eq(0), has_ended.eq(1)]
-        units = [*engines.values(), dispatch]
+        units = [*engines, dispatch]
         for unit in reversed(units):  # of the faults of one cycle, the first unit's counts
             with m.If(self.running & unit.fault.valid):
                 m.d.sync += [self.running.eq(0), has_ended.eq(1), has_fault.eq(1), fault.eq(unit.fault.payload)]
@@ -146,19 +164,19 @@ class Npu(wiring.Component):
         registers: Registers,
         counters: Counters,
         dispatch: Dispatch,
-        engines: Mapping[str, wiring.Component],
+        engines: Sequence[Any],
     ) -> None:
         bus_bytes = self.machine.dram.bus_bytes
         m.d.comb += [
             counters.clear.eq(registers.start),
             counters.is_counting.eq(self.running & ~dispatch.is_done),
             counters.bytes_read.eq(Mux(self.m_axi.rvalid & self.m_axi.rready, bus_bytes, 0)),
-            counters.bytes_written.eq(engines["store"].bytes_written),
+            counters.bytes_written.eq(engines[self.machine.dma(Direction.OUT).number].bytes_written),
             registers.counters.eq(counters.values),
         ]
-        for position, (name, engine) in enumerate(engines.items()):
+        for number, engine in enumerate(engines):
             m.d.comb += [
-                getattr(counters, f"{name}_activity").eq(engine.activity),
-                getattr(counters, f"{name}_head").eq(getattr(dispatch, f"{name}_head")),
-                getattr(counters, f"{name}_starts").eq(self.started[position]),
+                counters.activities[number].eq(engine.activity),
+                counters.heads[number].eq(dispatch.heads[number]),
+                counters.starts[number].eq(self.started[number]),
             ]

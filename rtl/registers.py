@@ -48,7 +48,7 @@ def register_map(machine: Machine) -> tuple[Register, ...]:
             (f"{region}.base", 2, True, f"DRAM address of the {region} region, a multiple of {REGION_ALIGNMENT_BYTES}"),
             (f"{region}.limit", 2, True, f"bytes of the {region} region"),
         ]
-    entries += [(f"counter.{name}", 2, False, _about_counter(name)) for name in counter_names(machine.counting)]
+    entries += [(f"counter.{name}", 2, False, _about_counter(name)) for name in counter_names(machine)]
     registers, offset = [], 0
     for name, words, is_writable, about in entries:
         registers.append(Register(name, offset, words, is_writable, about))

@@ -6,6 +6,7 @@ from amaranth.hdl import Array, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import word_parts
@@ -31,9 +32,10 @@ class StoreEngine(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("store")
+        self.engine = machine.dma(Direction.OUT)
+        self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
-        self.memories = tuple(port.memory for port in read_ports(machine) if port.engine == "store")
+        self.memories = tuple(port.memory for port in read_ports(machine) if port.engine is self.engine)
         self.bursts, self.reader = Bursts(machine, self.formats), Reader(machine)
         bus = axi_signature(self.bus_bytes).members
         super().__init__(
@@ -41,7 +43,7 @@ class StoreEngine(wiring.Component):
                 **engine_members(machine),
                 "regions": In(RegionTable(machine)),
                 **{name: direction for name, direction in bus.items() if name.startswith(("aw", "w", "b"))},
-                **read_members(machine, "store"),
+                **read_members(machine, self.engine),
                 "bytes_written": Out(range(self.bus_bytes + 1)),  # enabled in the beat formed in this cycle
                 "is_idle": Out(1),
             }
@@ -53,7 +55,7 @@ class StoreEngine(wiring.Component):
         m.submodules.bursts = bursts = self.bursts
         m.submodules.address = address = AddressRegister()
         m.submodules.former = former = BeatFormer(self.machine)
-        m.submodules.responses = responses = Responses(self.machine.flights["store"].contexts, index_bits(self.machine))
+        m.submodules.responses = responses = Responses(self.engine.dma.contexts, index_bits(self.machine))
         for name in self.memories:
             wiring.connect(m, getattr(reader, f"read_{name}"), wiring.flipped(getattr(self, f"read_{name}")))
         wiring.connect(m, reader.part, former.part)
@@ -110,7 +112,7 @@ class StoreEngine(wiring.Component):
         ]
 
     def build_start(self, m: Module, reader: Reader, bursts: Bursts, responses: Responses) -> Value:
-        contexts = self.machine.flights["store"].contexts
+        contexts = self.engine.dma.contexts
         start, started = build_dma_start(m, self, bursts, contexts, reader.is_free)
         m.d.comb += [
             reader.start.eq(start),
@@ -144,7 +146,8 @@ class Reader(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("store")
+        self.engine = machine.dma(Direction.OUT)
+        self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
         self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
         super().__init__(
@@ -153,7 +156,7 @@ class Reader(wiring.Component):
                 "instruction": In(StartedInstruction(machine)),
                 "start": In(1),
                 "is_free": Out(1),
-                **read_members(machine, "store"),
+                **read_members(machine, self.engine),
                 "part": Out(stream.Signature(StoredPart(self.bus_bytes))),
                 "moved": In(1),
                 "is_granted": Out(1),
@@ -165,7 +168,7 @@ class Reader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        m, most = Module(), self.machine.flights["store"].beats
+        m, most = Module(), self.engine.dma.beats
         m.submodules.walker = walker = self.walker
         m.submodules.parts = parts = Fifo(StoredPart(self.bus_bytes), most)
         is_active, asks, ends_word = Signal(name="is_active"), Signal(name="asks"), Signal(name="ends_word")
@@ -229,9 +232,9 @@ class BeatFormer(wiring.Component):
     """
 
     def __init__(self, machine: Machine) -> None:
-        self.bursts = machine.flights["store"].bursts
+        self.bursts = machine.dma(Direction.OUT).dma.bursts
         self.bus_bytes = machine.dram.bus_bytes
-        sizes = [dram_word_bytes(machine, format) for format in machine.formats_of("store")]
+        sizes = [dram_word_bytes(machine, format) for format in machine.formats_of(machine.dma(Direction.OUT))]
         self.window = Window(self.bus_bytes, put_step=part_step(sizes, self.bus_bytes))
         super().__init__(
             {

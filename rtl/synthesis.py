@@ -20,6 +20,7 @@ from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.mma import systolic_array
@@ -45,7 +46,7 @@ def areas(machine: Machine) -> list[Area]:
 
     Counted on one lane, because lanes are alike; a machine's datapath has `lanes` of them.
     """
-    formats = machine.formats_of("vec")
+    formats = machine.formats_of(Template.VECTOR)
     return [
         area("merged", machine, formats, bind(schedule(formats))),
         area("unmerged", machine, formats, unshared(schedule(formats))),
@@ -57,19 +58,18 @@ def array_areas(machine: Machine) -> list[Area]:
     """The array; if it can transpose tiles, then also as it would be without. Nothing for a machine without one."""
     formats = {key: format for key, format in machine.formats.items() if not is_transposing(format)}
     without = dataclasses.replace(machine, formats=formats)
-    found = [array_area("tiles only", without)] if without.formats_of("mma") else []
+    found = [array_area("tiles only", without)] if without.formats_of(Template.SYSTOLIC) else []
     return found if without == machine else [array_area("tiles and transposes", machine), *found]
 
 
 def array_area(name: str, machine: Machine) -> Area:
-    return _area(name, systolic_array(machine), machine.rows * machine.cols)
+    return _area(name, systolic_array(machine), machine.array.rows * machine.array.cols)
 
 
 def area(name: str, machine: Machine, formats: Sequence[InstructionFormat], units: Sequence[Unit]) -> Area:
-    others = {key: format for key, format in machine.formats.items() if format.engine != "vec"}
-    one_lane = dataclasses.replace(
-        machine, lanes=1, formats={**others, **{format.mnemonic: format for format in formats}}
-    )
+    others = {key: format for key, format in machine.formats.items() if format.engine.template is not Template.VECTOR}
+    formats_of_lane = {**others, **{format.mnemonic: format for format in formats}}
+    one_lane = dataclasses.replace(machine.with_lanes(1), formats=formats_of_lane)
     datapath = VectorDatapath(one_lane)
     datapath.units = tuple(units)
     return _area(name, datapath, sum(unit.op is Op.MUL for unit in units))
@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
         return 1
     print(table("vector datapath, one lane", areas(machine)))
     print()
-    print(table(f"array, {machine.rows}×{machine.cols}", array_areas(machine)))
+    print(table(f"array, {machine.array.rows}×{machine.array.cols}", array_areas(machine)))
     return 0
 
 

@@ -9,6 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
 from tilewright.isa.machine.encoding import OPCODE, Operand
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import VEC_OPERANDS, can_be_refused, statement_stages, vec_results, vec_stages
@@ -35,7 +36,7 @@ from tilewright.rtl.results import ResultQueue
 
 
 class VectorEngine(wiring.Component):
-    """Runs the instructions of engine `vec`, as docs/microarchitecture.md tells cycle by cycle.
+    """Runs the instructions of a vector engine, as docs/microarchitecture.md tells cycle by cycle.
 
     `source<i>_<memory>` reads source i of the formats that have it in that memory; `write_<memory>` writes their
     destinations; `lookup_<memory>` looks up in tables.
@@ -43,14 +44,15 @@ class VectorEngine(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of("vec")
+        self.formats = machine.formats_of(Template.VECTOR)
         self.slots = range(machine.vector_sources)
-        self.targets = tuple(port.memory for port in write_ports(machine) if port.engine == "vec")
+        (engine,) = machine.of(Template.VECTOR)
+        self.targets = tuple(port.memory for port in write_ports(machine) if port.engine is engine)
         super().__init__(
             {
                 **engine_members(machine),
-                **read_members(machine, "vec"),
-                **write_members(machine, "vec"),
+                **read_members(machine, engine),
+                **write_members(machine, engine),
                 **{f"lookup_{name}": Out(LookupSignature(machine.memories[name])) for name in machine.table_memories},
             }
         )
@@ -234,7 +236,9 @@ class VectorEngine(wiring.Component):
         """Ask for the oldest result's write if it goes to a memory; return whether it is written."""
         port, memory = getattr(self, f"write_{name}"), self.machine.memories[name]
         share = result_element_bits(self.machine)
-        elements = [queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.machine.lanes)]
+        elements = [
+            queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.machine.vector.lanes)
+        ]
         m.d.comb += [port.address.eq(queue.oldest.target.address), port.data.eq(Cat(elements))]
         m.d.comb += port.valid.eq(queue.valid & (queue.oldest.target.memory == self.targets.index(name)) & ~self.halt)
         return port.valid & port.granted

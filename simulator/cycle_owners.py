@@ -14,14 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.machine.engine import Direction, Engine
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import RunCounters
+from tilewright.simulator.losses import in_flight_order
 
-IN_FLIGHT_ORDER = ("mma", "vec", "load", "store")
-"""The engines, the one first to which a cycle goes that several work in."""
-
-IDLE = len(IN_FLIGHT_ORDER)
-"""In place of an engine's position in IN_FLIGHT_ORDER: nothing is in flight."""
+IDLE = -1
+"""In place of an engine's position in `in_flight_order`: nothing is in flight."""
 
 NOBODY = -1
 
@@ -30,17 +29,18 @@ NOBODY = -1
 class Stretches:
     """A run cut into stretches of cycles, each of one layer and one engine; stretch n is `times[n]` to `times[n + 1]`.
 
-    A load of layer 0 in cycles 2 to 8, an mma of layer 1 in 7 to 11: times 0 2 7 9 12, engine IDLE load mma mma,
-    layer 0 0 1 1. Every start and end is a cut, so neighbours may be alike.
+    A load of layer 0 in cycles 2 to 8, a product of layer 1 in 7 to 11: times 0 2 7 9 12, layer 0 0 1 1, and engine
+    IDLE, that of loads, and twice the array. Every start and end is a cut, so neighbours may be alike.
     """
 
     times: NDArray[np.int64]
     layer: NDArray[np.int64]
-    engine: NDArray[np.int64]  # a position in IN_FLIGHT_ORDER, or IDLE
+    engine: NDArray[np.int64]  # a position in `order`, or IDLE
+    order: tuple[Engine, ...]  # of the machine's engines, as `in_flight_order` has them
 
     def cycles(self, layers: int) -> NDArray[np.int64]:
-        """Cycles [layer, engine]; all of them are the run's."""
-        found = np.zeros((layers, IDLE + 1), np.int64)
+        """Cycles [layer, engine]; the last column is of IDLE, and all of them are the run's."""
+        found = np.zeros((layers, len(self.order) + 1), np.int64)
         np.add.at(found, (self.layer, self.engine), np.diff(self.times))
         return found
 
@@ -53,11 +53,12 @@ class Stretches:
 
 def cycle_owners(program: Program, of_layer: Sequence[Sequence[int]], counters: RunCounters) -> Stretches:
     """The stretches of a run. `of_layer` are the instructions of each layer, as `instructions_of_layers` has them."""
-    flights = [_oldest_in_flight(program, engine, counters) for engine in IN_FLIGHT_ORDER]
+    order = in_flight_order(program.machine)
+    flights = [_oldest_in_flight(program, engine, counters) for engine in order]
     edges = [edge for _, begins, ends in flights for edge in (begins, ends)]
     times = np.unique(np.concatenate([np.array([0, counters.cycles], np.int64), *edges]))
     owner, engine = np.full(times.size - 1, NOBODY), np.full(times.size - 1, IDLE)
-    for rank in reversed(range(IDLE)):
+    for rank in reversed(range(len(order))):
         own, begins, ends = flights[rank]
         if own.size:
             latest = np.searchsorted(begins, times[:-1], side="right") - 1
@@ -66,7 +67,7 @@ def cycle_owners(program: Program, of_layer: Sequence[Sequence[int]], counters: 
     layer_of = np.zeros(len(program.instructions) + 1, np.int64)  # the last is for NOBODY: nothing is in flight at all
     for layer, indices in enumerate(of_layer):
         layer_of[list(indices)] = layer
-    return Stretches(times, layer_of[_with_what_follows(owner)], engine)
+    return Stretches(times, layer_of[_with_what_follows(owner)], engine, order)
 
 
 def layer_span(program: Program, indices: Sequence[int], counters: RunCounters) -> tuple[int, int]:
@@ -74,17 +75,18 @@ def layer_span(program: Program, indices: Sequence[int], counters: RunCounters) 
 
     Loads do not count, as they may come long before, unless there is nothing else. Spans of layers overlap.
     """
-    own = [index for index in indices if program.instructions[index].engine != "load"] or indices
+    loading = program.machine.dma(Direction.IN)
+    own = [index for index in indices if program.instructions[index].engine is not loading] or indices
     if not own:
         return 0, 0
     return int(counters.started[own].min()), min(int(counters.retired[own].max()), counters.cycles)
 
 
 def _oldest_in_flight(
-    program: Program, engine: str, counters: RunCounters
+    program: Program, engine: Engine, counters: RunCounters
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The instructions of an engine that ran, and from when to when each is the oldest in flight there; all ascend."""
-    own = np.array([at for at, each in enumerate(program.instructions) if each.engine == engine], np.int64)
+    own = np.array([at for at, each in enumerate(program.instructions) if each.engine is engine], np.int64)
     ends = np.maximum.accumulate(np.minimum(counters.retired[own], counters.cycles))
     begins = np.maximum(counters.started[own], np.concatenate([[0], ends[:-1]])[: own.size])
     is_there = begins < ends

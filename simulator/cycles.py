@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa import timing
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.engine import Direction, Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import STALLS, EngineCounters, RunCounters
@@ -65,10 +65,10 @@ def simulate_cycles(program: Program, bases: Mapping[str, int], ideal: Ideal | N
     fault = None
     if end == WAIT_FAULT:
         fault = Fault(FaultCode.WAIT, int(state["fault_instruction"]), int(state["fault_count"]))
-    counters = queues[places["counters"]].reshape(len(ENGINES), COUNTERS)
+    counters = queues[places["counters"]].reshape(len(machine.engines), COUNTERS)
     return RunCounters(
         cycles=int(cycles),
-        engines={name: _engine_counters(counters[row]) for row, name in enumerate(ENGINES)},
+        engines={name: _engine_counters(machine, counters[row]) for row, name in enumerate(machine.engines)},
         dram_bytes_read=int(state["beats_read"]) * machine.dram.bus_bytes,
         dram_bytes_written=int(state["bytes_written"]),
         dispatched=queues[places["dispatched_at"]].copy(),
@@ -78,10 +78,10 @@ def simulate_cycles(program: Program, bases: Mapping[str, int], ideal: Ideal | N
     )
 
 
-def _engine_counters(row: NDArray[np.int64]) -> EngineCounters:
+def _engine_counters(machine: Machine, row: NDArray[np.int64]) -> EngineCounters:
     return EngineCounters(
         busy=int(row[BUSY]),
-        wait={name: int(row[WAIT + position]) for position, name in enumerate(ENGINES)},
+        wait={name: int(row[WAIT + position]) for position, name in enumerate(machine.engines)},
         stall={cause: int(row[STALL_COLUMNS[cause]]) for cause in STALLS},
         idle=int(row[IDLE]),
     )
@@ -102,7 +102,7 @@ def _reset(
     columns.pop("width")
     values = {
         **_figures(machine),
-        **({"is_apart": 0, "ideal_engines": 0} if ideal is None else ideal.figures()),
+        **({"is_apart": 0, "ideal_engines": 0} if ideal is None else ideal.figures(machine)),
         **sizes,
         **columns,
         "instructions": len(program.instructions),
@@ -117,7 +117,7 @@ def _reset(
 def _figures(machine: Machine) -> dict[str, int]:
     """Sizes and latencies, from the machine file and `isa.timing` alone."""
     return {
-        "rows": machine.rows,
+        "rows": machine.array.rows,
         "weight_lead": timing.MMA_WEIGHT_LEAD,
         "update": timing.MMA_UPDATE,
         "mma_read": timing.mma_read(machine),
@@ -128,7 +128,15 @@ def _figures(machine: Machine) -> dict[str, int]:
         "burst_beats": timing.BURST_BEATS,
         "burst_boundary": timing.BURST_BOUNDARY_BYTES,
         "fetch_buffer": machine.fetch_beats,
-        **{f"{engine}_{limit}": n for engine, of in machine.flights.items() for limit, n in asdict(of).items()},
+        **{
+            f"dma_{direction.value}_{limit}": getattr(machine.dma(direction).dma, limit)
+            for direction in Direction
+            for limit in ("contexts", "bursts", "beats")
+        },
+        "dma_in": machine.dma(Direction.IN).number,
+        "dma_out": machine.dma(Direction.OUT).number,
+        "array": machine.of(Template.SYSTOLIC)[0].number,
+        "vector": machine.of(Template.VECTOR)[0].number,
         "store_read": timing.STORE_READ,
         "dma_window": timing.window_bytes(machine.dram.bus_bytes),
         "instruction_beats": machine.instruction_bytes // machine.dram.bus_bytes,
@@ -144,8 +152,8 @@ def _ring_sizes(machine: Machine) -> dict[str, int]:
     return {
         "pipeline_slots": timing.mma_write(machine) + 1,
         "result_slots": timing.vec_results(machine) + timing.VEC_OPERANDS + timing.vec_stages(machine) + 1,
-        "read_slots": machine.flights["load"].bursts + machine.fetch_beats + 2,
-        "response_slots": machine.dram.latency_cycles + machine.flights["store"].bursts + 4,
+        "read_slots": machine.dma(Direction.IN).dma.bursts + machine.fetch_beats + 2,
+        "response_slots": machine.dram.latency_cycles + machine.dma(Direction.OUT).dma.bursts + 4,
     }
 
 
@@ -153,8 +161,8 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
     """Every stretch of the kernel's `q` as it is after reset."""
     figures = _figures(machine)
     ports = sum(memory.banks for memory in machine.memories.values())
-    engine_order = np.full((len(ENGINES), len(code)), -1, np.int64)
-    for engine in range(len(ENGINES)):
+    engine_order = np.full((len(machine.engines), len(code)), -1, np.int64)
+    for engine in range(len(machine.engines)):
         indices = np.flatnonzero(code[:, ENGINE] == engine)
         engine_order[engine, : indices.size] = indices
     lengths = {
@@ -164,11 +172,11 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
         **dict.fromkeys(("c_read", "c_write", "c_last"), sizes["pipeline_slots"]),
         **dict.fromkeys(("result_ready", "result_port", "result_refusable"), sizes["result_slots"]),
         "source_word": figures["vec_sources"] + 1,
-        **dict.fromkeys(("load_burst_bytes", "load_burst_first"), machine.flights["load"].bursts),
+        **dict.fromkeys(("load_burst_bytes", "load_burst_first"), machine.dma(Direction.IN).dma.bursts),
         **dict.fromkeys(
-            ("store_burst_bytes", "store_burst_first", "store_burst_last"), machine.flights["store"].bursts
+            ("store_burst_bytes", "store_burst_first", "store_burst_last"), machine.dma(Direction.OUT).dma.bursts
         ),
-        **dict.fromkeys(("part_ready", "part_size"), machine.flights["store"].beats),
+        **dict.fromkeys(("part_ready", "part_size"), machine.dma(Direction.OUT).dma.beats),
         **dict.fromkeys(("read_owner", "read_first", "read_beats"), sizes["read_slots"]),
         **dict.fromkeys(("response_at", "response_last"), sizes["response_slots"]),
         **dict.fromkeys(("dispatched_at", "started_at", "retired_at"), len(code)),
@@ -178,7 +186,7 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
     contents["c_write"] -= 1
     return contents | {
         "engine_order": engine_order,
-        "queue_depth": np.array([machine.engines[name].queue_depth for name in ENGINES], np.int64),
+        "queue_depth": np.array([engine.queue_depth for engine in machine.engines.values()], np.int64),
         "port_of_word": bank_of_words(machine),
         "read_turn": np.full(ports, figures["requesters"] - 1, np.int64),  # the final requester, as after reset
     }

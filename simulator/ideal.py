@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.machine import Machine
 
 WITHOUT_LIMIT = 1 << 40
 """Bytes of a bus that are more than any region has."""
@@ -27,9 +27,9 @@ class Ideal:
     latency: bool = False
     engines: frozenset[str] = frozenset()
 
-    def figures(self) -> dict[str, int]:
+    def figures(self, machine: Machine) -> dict[str, int]:
         """Parameters of the cycle model, in place of those of the machine as it is."""
-        found = {"is_apart": 1, "ideal_engines": sum(1 << ENGINES.index(name) for name in self.engines)}
+        found = {"is_apart": 1, "ideal_engines": sum(1 << machine.engines[name].number for name in self.engines)}
         if self.bus:
             found |= {"bus_bytes": WITHOUT_LIMIT, "dma_window": 2 * WITHOUT_LIMIT, "instruction_beats": 1}
         if self.latency:

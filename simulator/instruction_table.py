@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat, Operand
-from tilewright.isa.machine.machine import ENGINES, Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Program
 from tilewright.isa.timing import can_be_refused, vec_result_limit, vec_write
@@ -78,7 +79,7 @@ def instruction_table(program: Program, bases: Mapping[str, int]) -> NDArray[np.
         values = np.array([program.instructions[index].values for index in indices], object)
         rows = _Rows(format, values, np.zeros((len(indices), table.shape[1]), np.int64), nest_depth(machine), **columns)
         _fill_nest(rows)
-        match machine.engines[format.engine].template:
+        match format.engine.template:
             case Template.DMA:
                 _fill_move(rows, machine, first_words, regions)
             case Template.SYSTOLIC:
@@ -134,9 +135,9 @@ class _Rows:
 
 
 def _fill_nest(rows: _Rows) -> None:
-    rows.table[:, ENGINE] = ENGINES.index(rows.format.engine)
-    for number, engine in enumerate(ENGINES):
-        rows.table[:, WAITS + number] = rows.field(f"wait.{engine}")
+    rows.table[:, ENGINE] = rows.format.engine.number
+    for number, (_, place) in enumerate(rows.format.wait_places):
+        rows.table[:, WAITS + number] = rows.values[:, place]
     missing = rows.loops - len(rows.format.loops)
     rows.table[:, rows.trips_column : rows.trips_column + missing] = 1
     for number, (loop, trips) in enumerate(zip(rows.format.loops, rows.trips, strict=True), missing):

@@ -22,7 +22,8 @@ from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import WORD_BITS, IntegerType, round_shift, wrap
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Element
 from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
 from tilewright.isa.program.program import Program
@@ -39,7 +40,7 @@ def interpret(program: Program, dram: NDArray[np.uint8], bases: Mapping[str, int
     for index, instruction in enumerate(program.instructions):
         check_waits(instruction, dispatched, index)
         interpret_instruction(program.machine, instruction, state, regions, index)
-        dispatched[instruction.engine] += 1
+        dispatched[instruction.engine.name] += 1
     return state
 
 
@@ -54,7 +55,7 @@ def interpret_instruction(
     machine: Machine, instruction: Instruction, state: MachineState, regions: tuple[Region, ...], index: int = 0
 ) -> None:
     """Change `state` as one instruction does; `index` is what a fault names. Raises ADDRESS and REGION faults."""
-    match machine.engines[instruction.engine].template:
+    match instruction.engine.template:
         case Template.DMA:
             _move(machine, instruction, state, regions, index)
         case Template.SYSTOLIC:
@@ -72,7 +73,7 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
     format = instruction.format
     immediates = {(name, "", 0): instruction[name] for name in format.immediates}
     reduction = format.statement.reduction
-    partial = [0] * machine.lanes
+    partial = [0] * machine.vector.lanes
     for loops in _iterations(instruction):
         words = {}
         for operand in format.operands:
@@ -89,16 +90,16 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
                     **{
                         key: value
                         for s in format.streams
-                        for word, raw in enumerate(words[s.name][lane :: machine.lanes])
+                        for word, raw in enumerate(words[s.name][lane :: machine.vector.lanes])
                         for key, value in _fields(s, word, raw).items()
                     },
                 },
                 {
-                    t.name: [wrap(r, _plain_type(t.element)) for r in words[t.name][lane :: machine.lanes]]
+                    t.name: [wrap(r, _plain_type(t.element)) for r in words[t.name][lane :: machine.vector.lanes]]
                     for t in format.tables
                 },
             )
-            for lane in range(machine.lanes)
+            for lane in range(machine.vector.lanes)
         ]
         if reduction is not None:
             values = evaluate_lanes(reduction.args[0], lanes, partial)
@@ -223,11 +224,11 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
         tile = _read(state, machine, w, _address(instruction, w, loops))
         old = _read(state, machine, c, _address(instruction, c, loops))
         adds = adds_always or any(loops[name] != 0 for name in format.reduce_loops)
-        row_step, column_step = (1, machine.cols) if is_transposing(format) else (machine.cols, 1)
+        row_step, column_step = (1, machine.array.cols) if is_transposing(format) else (machine.array.cols, 1)
         sums = []
-        for column in range(machine.cols):
+        for column in range(machine.array.cols):
             total = old[column] if adds else 0
-            for row in range(machine.rows):
+            for row in range(machine.array.rows):
                 total += vector[row] * tile[row * row_step + column * column_step]
             sums.append(evaluate(format.statement.expr, Lane({}), total))
         _write(state, machine, c, _address(instruction, c, loops), sums)

@@ -14,15 +14,14 @@ import numpy as np
 
 from tilewright.isa.engines.templates import tile_loops
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
-from tilewright.simulator.cycle_owners import IDLE, IN_FLIGHT_ORDER, cycle_owners
+from tilewright.simulator.cycle_owners import IDLE, cycle_owners
+from tilewright.simulator.losses import Loss, in_flight_order, loss_of
 from tilewright.simulator.nest import Walk, walk_of
-
-LOSS_OF_ENGINE = {"mma": "array", "vec": "vector", "load": "load", "store": "store"}
-"""A cycle without a vector is lost to the engine that it belongs to."""
 
 
 def profile(program: Program, counters: RunCounters) -> dict[str, Any]:
@@ -67,10 +66,10 @@ def work_of(machine: Machine, instruction: Instruction) -> Work:
     """What one instruction asks of the machine, its own fetch included."""
     trips = tuple(instruction.trips.values())
     fetched = machine.instruction_bytes // machine.dram.bus_bytes
-    match machine.engines[instruction.engine].template:
+    match instruction.engine.template:
         case Template.SYSTOLIC:
             tiles = prod(trips[: tile_loops(instruction.format)])
-            return Work(vectors=prod(trips), weight_rows=tiles * machine.rows, read_beats=fetched)
+            return Work(vectors=prod(trips), weight_rows=tiles * machine.array.rows, read_beats=fetched)
         case Template.VECTOR:
             return Work(iterations=prod(trips), read_beats=fetched)
         case Template.DMA:
@@ -107,7 +106,7 @@ def _bound_cycles(machine: Machine, works: Sequence[Work]) -> dict[str, int]:
 
 def utilisation(array_macs: int, cycles: int, machine: Machine) -> float:
     """The share of the array's places that multiply what the network asks for, over these cycles."""
-    return array_macs / (cycles * machine.rows * machine.cols) if cycles else 0.0
+    return array_macs / (cycles * machine.array.rows * machine.array.cols) if cycles else 0.0
 
 
 # -- layers ------------------------------------------------------------------------------------------------------------
@@ -149,7 +148,8 @@ def layers_of(program: Program) -> tuple[Layer, ...]:
         return program.layers
     machine = program.machine
     vectors = sum(work_of(machine, instruction).vectors for instruction in program.instructions)
-    return (Layer(name="program", first_instruction=0, nodes=(), macs=vectors * machine.rows * machine.cols),)
+    macs = vectors * machine.array.rows * machine.array.cols
+    return (Layer(name="program", first_instruction=0, nodes=(), macs=macs),)
 
 
 def instructions_of_layers(program: Program, layers: Sequence[Layer]) -> list[list[int]]:
@@ -169,18 +169,19 @@ def _array_macs(machine: Machine, layer: Layer, works: Sequence[Work]) -> int:
 
     A layer without vectors computes its products elsewhere: a depthwise convolution on the vector engine.
     """
-    return min(layer.macs, sum(work.vectors for work in works) * machine.rows * machine.cols)
+    return min(layer.macs, sum(work.vectors for work in works) * machine.array.rows * machine.array.cols)
 
 
 def _loss(machine: Machine, array_macs: int, works: Sequence[Work], by_engine: Sequence[int]) -> dict[str, float]:
     """Cycles beyond those of a full array, by cause; none is negative, and all are cycles - array_macs / (rows · cols).
 
-    `by_engine` are the layer's cycles in IN_FLIGHT_ORDER, then the idle ones.
+    `by_engine` are the layer's cycles by engine, as `in_flight_order` has them, then the idle ones.
     """
     vectors = sum(work.vectors for work in works)
-    loss = {"edge": vectors - array_macs / (machine.rows * machine.cols)}
-    for engine, cycles in zip(IN_FLIGHT_ORDER, by_engine, strict=False):
-        loss[LOSS_OF_ENGINE[engine]] = float(cycles)
-    loss["array"] -= vectors
-    loss["idle"] = float(by_engine[IDLE])
+    loss = {cause.value: 0.0 for cause in Loss}
+    loss[Loss.EDGE.value] = vectors - array_macs / (machine.array.rows * machine.array.cols)
+    for engine, cycles in zip(in_flight_order(machine), by_engine, strict=False):
+        loss[loss_of(engine).value] += float(cycles)
+    loss[Loss.ARRAY.value] -= vectors
+    loss[Loss.IDLE.value] = float(by_engine[IDLE])
     return loss

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, InstructionFormat, Operand
-from tilewright.isa.machine.machine import Template
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.faults import Fault, MachineFault
 from tilewright.isa.program.program import Program
@@ -57,7 +57,7 @@ class PreparedProgram:
             if self.fault is not None:
                 break
             self._steps.append(self._prepare(instruction))
-            dispatched[instruction.engine] += 1
+            dispatched[instruction.engine.name] += 1
 
     def run(self, dram: NDArray[np.uint8], memories: Mapping[str, NDArray[np.uint8]] | None = None) -> MachineState:
         """The state after a run from reset, or from the given memories; changes none of them. Raises MachineFault."""
@@ -91,7 +91,7 @@ class PreparedProgram:
     # -- preparing -----------------------------------------------------------------------------------------------------
 
     def _prepare(self, instruction: Instruction) -> Step:
-        match self._machine.engines[instruction.engine].template:
+        match instruction.engine.template:
             case Template.DMA:
                 return self._prepare_move(instruction)
             case Template.SYSTOLIC:
@@ -153,7 +153,7 @@ class PreparedProgram:
             if source.memory == format.destination.memory:
                 if _feeds_itself(walk_of(instruction, source), writes, kept, source.block):
                     return self._one_by_one(instruction)
-        shape = (*trips, self._machine.lanes)
+        shape = (*trips, self._machine.vector.lanes)
         facts = self._facts_of(format)
         statement = ArrayStatement(facts, shape, tuple(range(kept, len(trips))))
         sources = {
@@ -182,7 +182,7 @@ class PreparedProgram:
             destination = self._view(format.destination.memory, reduced)
             return lambda: np.copyto(destination, result(), casting="unsafe")
         addresses, winners = last_writers(written.addresses().ravel())
-        stored, lanes = self._stored[format.destination.memory], self._machine.lanes
+        stored, lanes = self._stored[format.destination.memory], self._machine.vector.lanes
         groups = (*trips[:kept], *(1 for _ in trips[kept:]), lanes)
 
         def write_last() -> None:
@@ -220,7 +220,7 @@ class PreparedProgram:
         c_view = self._view(c.memory, _reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
         kind = format.statement.expr.type
         assert kind is not None
-        bound = _largest(a) * _largest(w) * self._machine.rows * _size(walks[a.name], reduced)
+        bound = _largest(a) * _largest(w) * self._machine.array.rows * _size(walks[a.name], reduced)
         adds = format.has_accumulate and instruction[ACCUMULATE] == 1
         elements = (a.element, w.element, c.element)
         return MatrixProduct(a_view, w_view, c_view, elements, len(batch), len(vectors), kind, bound, adds).run

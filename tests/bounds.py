@@ -20,7 +20,8 @@ from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.points.evaluate import Measured, measure
 from tilewright.codesign.points.network import Network
 from tilewright.isa.files.loader import load_machine, shipped_machines
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 
 SMALL = ("array.rows=1", "array.cols=1", "lanes=1", "dram.bus_bytes=1")
@@ -83,12 +84,12 @@ def products_of(program: Program) -> int:
     """The most products that the instructions of a program can have done."""
     machine, total = program.machine, 0
     for instruction in program.instructions:
-        match machine.engines[instruction.engine].template:
+        match instruction.engine.template:
             case Template.SYSTOLIC:
-                total += prod(instruction.trips.values()) * machine.rows * machine.cols
+                total += prod(instruction.trips.values()) * machine.array.rows * machine.array.cols
             case Template.VECTOR:
                 in_a_lane = terms(instruction.format.statement.expr)[0]
-                total += prod(instruction.trips.values()) * machine.lanes * in_a_lane
+                total += prod(instruction.trips.values()) * machine.vector.lanes * in_a_lane
     return total
 
 

@@ -11,7 +11,8 @@ from tilewright.isa.check.checker import check
 from tilewright.isa.check.footprint import Access, footprint
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.machine.encoding import FieldKind, Instruction, InstructionFormat, Operand, make_instruction
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, REGIONS, Memory
 from tilewright.isa.program.program import Program, dram_bytes, place_regions
 from tilewright.isa.program.state import MachineState, initial_state
@@ -108,7 +109,7 @@ def _random_walk(
     window: range,
 ) -> dict[str, int]:
     memory = machine.memories[operand.memory]
-    is_by_row = machine.engines[of.engine].template is Template.SYSTOLIC and operand is systolic_weights(of)
+    is_by_row = of.engine.template is Template.SYSTOLIC and operand is systolic_weights(of)
     for _ in range(50):
         strides = _random_strides(of, operand, trips, operand.block, len(window) - operand.block, rng)
         low = sum(min(0, s * (trips[name] - 1)) for name, s in strides.items())
@@ -218,9 +219,9 @@ def with_waits(machine: Machine, earlier: list[Instruction], instruction: Instru
     waits = dict.fromkeys(machine.engines, 0)
     touched = footprint(instruction, machine)
     for before in earlier:
-        counts[before.engine] += 1
+        counts[before.engine.name] += 1
         if any(_conflict(a, b) for a in footprint(before, machine) for b in touched):
-            waits[before.engine] = counts[before.engine]
+            waits[before.engine.name] = counts[before.engine.name]
     return instruction.replace({f"wait.{engine}": count for engine, count in waits.items()})
 
 
@@ -249,7 +250,7 @@ def _drop_waits(
 def _random_window(machine: Machine, memory: Memory, rng: np.random.Generator) -> range:
     """Up to 128 words more than a few blocks of the array's widest access or two of a table."""
     tables = [t.block for of in machine.formats.values() for t in of.tables if t.memory == memory.name]
-    widest = max([machine.rows, machine.cols, *tables])
+    widest = max([machine.array.rows, machine.array.cols, *tables])
     size = min(memory.depth, int(rng.integers(2 * widest, 2 * widest + 128)))
     if memory.banks > 1 and rng.random() < 0.5:
         boundary = memory.bank_depth * int(rng.integers(1, memory.banks))
@@ -260,7 +261,7 @@ def _random_window(machine: Machine, memory: Memory, rng: np.random.Generator) -
 
 
 def _one_load_per_memory(machine: Machine) -> tuple[InstructionFormat, ...]:
-    return tuple({of.destination.memory: of for of in machine.formats_of("load")}.values())
+    return tuple({of.destination.memory: of for of in machine.formats_of(machine.engines["load"])}.values())
 
 
 def _initial_load(

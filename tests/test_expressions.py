@@ -37,6 +37,7 @@ from tilewright.isa.language.numeric import Rounding, parse_integer_type, wrap
 from tilewright.isa.language.operations import Op
 from tilewright.isa.language.statement import Statement
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import statement_stages
 from tilewright.rtl.datapath import VectorDatapath, source_bits
@@ -150,7 +151,7 @@ def machine_of(statements: Sequence[Statement], rounding: Rounding) -> Machine:
             f"    {reduce if statement.reduction is not None else 'loops: {i: 4}' + chr(10) + '    to: {y: acc}'}\n"
             f"    do: {statement.text}\n"
         )
-    removed = "".join(f"  {of.mnemonic}: null\n" for of in load_machine("tiny8").formats_of("vec"))
+    removed = "".join(f"  {of.mnemonic}: null\n" for of in load_machine("tiny8").formats_of(Template.VECTOR))
     return load_machine_text(
         f"extends: tiny8\nrounding: {rounding.value}\nlanes: 1\narray: {{rows: 2, cols: 2}}\nmemories:\n"
         f"  acc: {{element: {DESTINATION}}}\n  par: {{element: {{{structure}}}}}\n"
@@ -183,7 +184,7 @@ def check_datapath(seed: int, count: int = BATCH) -> None:
     rng = random.Random(f"datapath {seed}")
     rounding = list(Rounding)[seed % len(Rounding)]
     machine = machine_of(list(random_statements(rng, count, rounding, REDUCE_TRIPS)), rounding)
-    formats = machine.formats_of("vec")
+    formats = machine.formats_of(Template.VECTOR)
     datapath = VectorDatapath(machine)
 
     async def bench(ctx: Any) -> None:
@@ -238,7 +239,7 @@ def in_hardware(machine: Machine, cases: Sequence[Case]) -> list[list[list[int]]
     Lanes come one after the other through a datapath of one lane, an iteration a cycle; statements in the order of
     their stages, so that no result overtakes another.
     """
-    formats = machine.formats_of("vec")
+    formats = machine.formats_of(Template.VECTOR)
     slots = [f"source_{slot}" for slot in range(len(source_bits(machine)))]
     cycles: list[dict[str, int]] = []
     leaves_at: dict[tuple[int, int, int], int] = {}

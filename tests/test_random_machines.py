@@ -85,7 +85,7 @@ def small_machines(count: int) -> list[Machine]:
     found, seed = [], 0
     while len(found) < count:
         machine = random_machine(seed)
-        if machine.rows * machine.cols <= 64:
+        if machine.array.rows * machine.array.cols <= 64:
             found.append(machine)
         seed += 1
     return found

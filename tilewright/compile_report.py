@@ -10,7 +10,6 @@ from typing import Any
 from tilewright.api import Program
 from tilewright.dumps import write_folder
 from tilewright.files import json_text
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
@@ -27,6 +26,7 @@ def compile_summary(program: Program, seconds: float) -> dict[str, Any]:
     return {
         "isa": program.machine.name,
         "isa_hash": program.machine.hash,
+        "engines": list(program.machine.engines),
         "seconds": round(seconds, 3),
         "instructions": sum(len(binary.instructions) for binary in program.programs),
         "macs": sum(layer.macs for layer in program.layers),
@@ -43,9 +43,9 @@ def _remarks(program: Program) -> dict[str, str]:
 
 
 def _layers(binary: Binary) -> list[dict[str, Any]]:
-    counts = [dict.fromkeys(ENGINES, 0) for _ in binary.layers]
+    counts = [dict.fromkeys(binary.machine.engines, 0) for _ in binary.layers]
     for instruction, layer in zip(binary.instructions, binary.provenance, strict=True):
-        counts[layer][instruction.engine] += 1
+        counts[layer][instruction.engine.name] += 1
     return [
         {"name": layer.name, "nodes": list(layer.nodes), "macs": layer.macs, "instructions": count}
         for layer, count in zip(binary.layers, counts, strict=True)
@@ -54,9 +54,9 @@ def _layers(binary: Binary) -> list[dict[str, Any]]:
 
 def print_compile_summary(summary: Mapping[str, Any]) -> None:
     rows = [(layer["name"], layer["macs"], *layer["instructions"].values()) for layer in summary["layers"]]
-    total = ("total", summary["macs"], *(sum(row[2 + i] for row in rows) for i in range(len(ENGINES))))
+    total = ("total", summary["macs"], *(sum(row[2 + i] for row in rows) for i in range(len(summary["engines"]))))
     title = f"{summary['instructions']} instructions for {summary['isa']}, compiled in {summary['seconds']:.2f} s"
-    layers = (title, ("layer", "MACs", *ENGINES), [*rows, total])
+    layers = (title, ("layer", "MACs", *summary["engines"]), [*rows, total])
     print_tables([layers, ("DRAM", ("region", "bytes"), summary["bytes"].items())])
     print_host_nodes(summary["host_nodes"])
     if summary["remarks"]:

@@ -7,6 +7,7 @@ binary on the RTL and compares every byte of memory.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 from tilewright.api import Program, compile
 from tilewright.errors import USER_ERRORS, InputError, describe
 from tilewright.host import dram_image, read_outputs
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import MachineState
@@ -178,7 +178,7 @@ def run_both(binary: Binary, image: NDArray[np.uint8]) -> tuple[bool, int, int, 
 
 def repeated(binary: Binary, times: int) -> Binary:
     """The program several times over, each time after the time before has completed."""
-    count = {engine: sum(i.engine == engine for i in binary.instructions) for engine in ENGINES}
+    count = Counter(instruction.engine.name for instruction in binary.instructions)
     instructions = [
         instruction.replace({f"wait.{e}": wait + turn * count[e] for e, wait in instruction.waits.items()})
         for turn in range(times)

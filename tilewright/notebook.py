@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.machine.shown import html_table
 from tilewright.isa.program.partitioned import Value
 from tilewright.isa.program.program import Tensor
@@ -45,13 +44,13 @@ def result_html(outputs: Mapping[str, NDArray[Any]], profile: Mapping[str, Any] 
 
 def program_html(program: Program) -> str:
     """The program in a line, its layers with instructions by engine, and the nodes on the host with the reasons."""
-    rows = []
+    rows, engines = [], list(program.machine.engines)
     for binary in program.programs:
         serves = binary.provenance or (0,) * len(binary.instructions)
         for position, layer in enumerate(binary.layers):
-            own = [one.engine for one, at in zip(binary.instructions, serves, strict=True) if at == position]
-            rows.append((layer.name, layer.macs, *(own.count(engine) for engine in ENGINES)))
-    parts = [f"<p>{escape(repr(program).strip('<>'))}</p>", table_html("Layers", ("layer", "MACs", *ENGINES), rows)]
+            own = [one.engine.name for one, at in zip(binary.instructions, serves, strict=True) if at == position]
+            rows.append((layer.name, layer.macs, *(own.count(engine) for engine in engines)))
+    parts = [f"<p>{escape(repr(program).strip('<>'))}</p>", table_html("Layers", ("layer", "MACs", *engines), rows)]
     if program.host_nodes:
         nodes = [(node.name, node.op_type, node.reason) for node in program.host_nodes]
         parts.append(table_html("On the host", ("node", "operator", "reason"), nodes))

@@ -14,7 +14,7 @@ from tilewright.errors import InputError
 from tilewright.execute import Executor, executor, profile_of
 from tilewright.host import dram_image, host_dtype, read_outputs, require_forms
 from tilewright.host_model import HostModel
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.state import RunCounters
@@ -175,7 +175,7 @@ def summed_profile(
         "layers": [layer for profile in profiles for layer in profile["layers"]],
         "engines": {
             name: _added([idle, *(profile["engines"][name] for profile in profiles if name in profile["engines"])])
-            for name in ENGINES
+            for name in machine.engines
         },
         "host_nodes": [asdict(node) for node in host_nodes],
     }

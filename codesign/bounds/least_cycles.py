@@ -5,7 +5,8 @@ from __future__ import annotations
 from tilewright.codesign.bounds.needs import Needs
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Systolic, Vector
+from tilewright.isa.machine.machine import Machine
 
 
 def least_cycles(needs: Needs, machine: Machine) -> int:
@@ -18,13 +19,15 @@ def least_cycles(needs: Needs, machine: Machine) -> int:
 def products_a_cycle(machine: Machine) -> int:
     """The most products that all engines together can do in a cycle, one with a weight of 1 included."""
     total = 0
-    for template, formats in machine.formats_by_template.items():
-        for engine in {format.engine for format in formats}:
-            own = [format for format in formats if format.engine == engine]
-            if template is Template.SYSTOLIC:
-                total += machine.rows * machine.cols
-            elif template is Template.VECTOR:
-                total += machine.lanes * max(terms(format.statement.expr)[0] for format in own)
+    for engine in machine.engines.values():
+        own = machine.formats_of(engine)
+        match engine.settings:
+            case Systolic(rows, cols) if own:
+                total += rows * cols
+            case Vector(lanes) if own:
+                total += lanes * max(terms(format.statement.expr)[0] for format in own)
+            case _:
+                pass  # it moves, or does nothing
     return total
 
 

@@ -40,7 +40,7 @@ def accesses(machine: Machine, instructions: Iterable[Instruction]) -> Accesses:
 
 
 def _accesses(machine: Machine, instruction: Instruction) -> Accesses:
-    match machine.engines[instruction.engine].template:
+    match instruction.engine.template:
         case "systolic":
             return _products(machine, instruction)
         case "vector":
@@ -67,7 +67,7 @@ def _products(machine: Machine, instruction: Instruction) -> Accesses:
     reduced = prod(trips[name] for name in format.reduce_loops)
     reads: Counter[str] = Counter()
     reads[activations.memory] += vectors
-    reads[weights.memory] += tiles * machine.rows
+    reads[weights.memory] += tiles * machine.array.rows
     reads[sums.memory] += vectors if adds_to_all else vectors - vectors // reduced
     return Accesses(reads, Counter({sums.memory: vectors * sums.block}), Counter())
 
@@ -83,5 +83,5 @@ def _lanes(machine: Machine, instruction: Instruction) -> Accesses:
     lookups: Counter[str] = Counter()
     for node in set(walk(format.statement.expr)):
         if node.op.facts.circuit is Circuit.TABLE:
-            lookups[format.operand(node.name).memory] += iterations * machine.lanes
+            lookups[format.operand(node.name).memory] += iterations * machine.vector.lanes
     return Accesses(reads, Counter({format.destination.memory: iterations // reduced}), lookups)

@@ -24,7 +24,7 @@ from tilewright.codesign.price.statement_paths import statement_of
 from tilewright.codesign.price.static_timing import Arrival, Mapped, Net, Path
 from tilewright.codesign.price.storage import Entries, kind_of
 from tilewright.codesign.price.timing_synthesis import TimingSynthesis
-from tilewright.codesign.price.units import REPEATED, UNITS
+from tilewright.codesign.price.units import REPEATED, units_of
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
@@ -182,7 +182,11 @@ class _Clock:
             yield from _longest(self._unit(name), [_within(path, name) for path in self._ends(name, kind, arrived)])
 
     def _unit(self, name: str) -> str:
-        return f"memory {name}" if name in self.machine.memories else UNITS.get(NUMBER.sub("", name), name)
+        return (
+            f"memory {name}"
+            if name in self.machine.memories
+            else units_of(self.machine).get(NUMBER.sub("", name), name)
+        )
 
     def _leaving(self, name: str, inputs: Mapping[Net, tuple[float, str]]) -> dict[Net, tuple[float, str]]:
         """When what a unit puts out settles, by the top's nets."""
@@ -247,7 +251,7 @@ class _Clock:
 def operator_paths(machine: Machine, process: Process) -> dict[str, float]:
     """The longest path of each operator of the vector statements, in ns, by what it is called in messages."""
     synthesis = TimingSynthesis(process)
-    own, none = converted(VectorDatapath(dataclasses.replace(machine, lanes=1)))
+    own, none = converted(VectorDatapath(machine.with_lanes(1)))
     module = synthesis.mapped({"lane": ("top", with_all_inside("top", own, none))})["lane"]
     found: dict[str, float] = {}
     for path in synthesis.static.ends(module, synthesis.static.arrivals(module, {})):
@@ -268,7 +272,7 @@ def _stand_in(place: Place, machine: Machine) -> wiring.Component | None:
             last = place.part.rows - 1
             return ProcessingElement(place.part, last, place.part.can_transpose and place.part.cols > 1)
         case _:
-            return VectorDatapath(dataclasses.replace(machine, lanes=1))
+            return VectorDatapath(machine.with_lanes(1))
 
 
 def _names(place: Place) -> list[str]:

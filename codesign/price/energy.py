@@ -10,7 +10,9 @@ from typing import Any
 from tilewright.codesign.price.accesses import Accesses, accesses
 from tilewright.codesign.price.macros import MemoryPrice
 from tilewright.codesign.price.price import Price
+from tilewright.codesign.price.units import lanes_unit
 from tilewright.isa.machine.encoding import Instruction
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 from tilewright.rtl.memory import ways_of
@@ -61,15 +63,15 @@ def logic_pj(price: Price, instructions: Sequence[Instruction], cycles: int) -> 
     if figures is None:
         return None
     machine = price.machine
-    of = {name: 0 for name in ("mma", "vec")}
+    of = dict.fromkeys(Template, 0)
     for instruction in instructions:
-        if instruction.engine in of:
-            of[instruction.engine] += prod(instruction.trips.values())
+        of[instruction.engine.template] += prod(instruction.trips.values())
+    lanes = lanes_unit(machine)
     areas = {unit.name: unit.area_um2 for unit in price.units}
     return {
         "clock": figures.clock_pj_per_flip_flop * sum(unit.flip_flops for unit in price.units) * cycles,
-        "array": figures.array_pj_per_mac * of["mma"] * machine.rows * machine.cols,
-        "vec lanes": figures.lane_pj_per_iteration_per_um2 * of["vec"] * areas.get("vec lanes", 0.0),
+        "array": figures.array_pj_per_mac * of[Template.SYSTOLIC] * machine.array.rows * machine.array.cols,
+        lanes: figures.lane_pj_per_iteration_per_um2 * of[Template.VECTOR] * areas.get(lanes, 0.0),
     }
 
 

@@ -9,7 +9,7 @@ from tilewright.codesign.price.accesses import accesses
 from tilewright.codesign.price.energy import logic_pj, memory_pj
 from tilewright.codesign.price.price import Price, price_machine
 from tilewright.isa.machine.encoding import FieldKind, Instruction, InstructionFormat
-from tilewright.isa.machine.machine import Template
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.demands import moved_bytes
 
 
@@ -56,7 +56,7 @@ def _cost(price: Price, format: InstructionFormat) -> InstructionCost:
     counts = accesses(machine, [once])
     energies = [memory_pj(machine, memory, counts) for memory in price.memories]
     known = [energy for energy in energies if energy is not None]
-    is_dma = machine.engines[format.engine].template is Template.DMA
+    is_dma = format.engine.template is Template.DMA
     logic = None if is_dma else logic_pj(price, [once], cycles=0)
     return InstructionCost(
         format.mnemonic,

@@ -6,7 +6,6 @@ python -m tilewright.codesign.price.measure_activity tiny8 programs/digits
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from tilewright.codesign.price.synthesis import Synthesis
 from tilewright.codesign.price.timing_synthesis import TimingSynthesis
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.mma import systolic_array
@@ -103,7 +103,7 @@ def measure(machine: Machine, folder: Path, process: Process, volts: float) -> d
     array = systolic_array(machine)
     parts = {
         "element": ProcessingElement(array, array.rows - 1, False),
-        "lane": VectorDatapath(dataclasses.replace(machine, lanes=1)),
+        "lane": VectorDatapath(machine.with_lanes(1)),
     }
     texts = {name: ("top", with_all_inside("top", *converted(part))) for name, part in parts.items()}
     mapped = synthesis.mapped(texts)
@@ -112,10 +112,10 @@ def measure(machine: Machine, folder: Path, process: Process, volts: float) -> d
     random = [generator.integers(-128, 128, 4096) for _ in range(2)]
     by_instruction = {
         format.mnemonic: lane_activity(lane, position, len(format.streams))
-        for position, format in enumerate(machine.formats_of("vec"))
+        for position, format in enumerate(machine.formats_of(Template.VECTOR))
     }
     flip_flops = len(lane.registers)
-    area = Synthesis(process).cost(lanes_of(netlist, machine)).area_um2 / machine.lanes  # as a price states it
+    area = Synthesis(process).cost(lanes_of(netlist, machine)).area_um2 / machine.vector.lanes  # as a price states it
     mean = sum(activity.switching_pj for activity in by_instruction.values()) / len(by_instruction)
     return {
         "clock_pj_per_flip_flop": round(lane.clock_pj / flip_flops, 5),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import groupby
 
 from amaranth.hdl import Const, Module, Shape, Signal, Value
@@ -26,13 +25,15 @@ REGISTER_BITS = 8
 
 def lanes(read: Reader[M], machine: Machine) -> Bill[M]:
     """The vector datapath: each further lane costs what the second one does; trees across lanes are there once."""
-    one = read(VectorDatapath(dataclasses.replace(machine, lanes=1)), LaneTree)
-    trees = [_tree(place.part, machine.lanes) for place in one.places.values() if isinstance(place.part, LaneTree)]
+    one = read(VectorDatapath(machine.with_lanes(1)), LaneTree)
+    trees = [
+        _tree(place.part, machine.vector.lanes) for place in one.places.values() if isinstance(place.part, LaneTree)
+    ]
     of_trees = [each for tree in trees for each in whole(read, tree)]
-    further = machine.lanes - 1
+    further = machine.vector.lanes - 1
     if not further:  # its words may be too narrow for a second lane
         return [(1, one.modules[0]), *of_trees]
-    two = read(VectorDatapath(dataclasses.replace(machine, lanes=2)), LaneTree)
+    two = read(VectorDatapath(machine.with_lanes(2)), LaneTree)
     return [(1 - further, one.modules[0]), (further, two.modules[0]), *of_trees]
 
 

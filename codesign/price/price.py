@@ -15,9 +15,10 @@ from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.storage import StorageOptions
 from tilewright.codesign.price.synthesis import Cost, Synthesis
 from tilewright.codesign.price.unit import ESTIMATED, FITTED, SYNTHESISED, Unit
-from tilewright.codesign.price.units import UnitParts, unit_parts
+from tilewright.codesign.price.units import ARRAY, UnitParts, lanes_unit, unit_parts
 from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 
@@ -136,6 +137,6 @@ def _keys(name: str, unit: UnitParts[M]) -> dict[str, Bill[M]]:
 
 def _multipliers(machine: Machine) -> dict[str, int]:
     """Multipliers of data, by unit."""
-    in_a_lane = sum(unit.op is Op.MUL for unit in bind(schedule(machine.formats_of("vec"))))
-    array = machine.rows * machine.cols if machine.formats_of("mma") else 0
-    return {"array": array, "vec lanes": in_a_lane * machine.lanes}
+    in_a_lane = sum(unit.op is Op.MUL for unit in bind(schedule(machine.formats_of(Template.VECTOR))))
+    array = machine.array.rows * machine.array.cols if machine.formats_of(Template.SYSTOLIC) else 0
+    return {ARRAY: array, lanes_unit(machine): in_a_lane * machine.vector.lanes}

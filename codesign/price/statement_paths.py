@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tilewright.isa.engines.datapath_schedule import bind, schedule
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 REGISTER = re.compile(r"lane\d+_([a-z_]+?)_(\d+)(?:_[a-z_]+|_\d+)*(?:\[\d+\])?$")
@@ -14,7 +15,7 @@ REGISTER = re.compile(r"lane\d+_([a-z_]+?)_(\d+)(?:_[a-z_]+|_\d+)*(?:\[\d+\])?$"
 def statement_of(register: str, machine: Machine) -> str:
     """`(a + p.bias) * p.scale of requantize` for a register of that product; empty for what is no operator."""
     match = REGISTER.search(register)
-    formats = machine.formats_of("vec")
+    formats = machine.formats_of(Template.VECTOR)
     units = bind(schedule(formats))
     if match is None or int(match[2]) >= len(units) or units[int(match[2])].op.name.lower() != match[1]:
         return ""

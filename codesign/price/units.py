@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, assert_never
 
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
@@ -13,6 +13,7 @@ from tilewright.codesign.price.netlist import Bill, M, Netlist, Reader
 from tilewright.codesign.price.parts import array, lanes
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.storage import StorageOptions, options, whole
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
@@ -29,14 +30,32 @@ UNITS: Mapping[str, str] = {
     "fetch": "fetch",
     "dispatch": "dispatch",
     "read_channel": "read channel",
-    "load": "load",
-    "mma": "mma control",
-    "mma.array": "array",
-    "vec": "vec control",
-    "vec.datapath": "vec lanes",
-    "store": "store",
 }
-"""What a report calls the hardware at a path; queues and the arbiters of memories have units of their own."""
+"""What a report calls the hardware at a path that every machine has."""
+
+ARRAY = "array"
+"""The processing elements of an array; the rest of its engine is its control."""
+
+
+def units_of(machine: Machine) -> dict[str, str]:
+    """What a report calls the hardware at a path; queues and the arbiters of memories have units of their own."""
+    units = dict(UNITS)
+    for engine in machine.engines.values():
+        match engine.template:
+            case Template.DMA:
+                units[engine.name] = engine.name
+            case Template.SYSTOLIC:
+                units |= {engine.name: f"{engine} control", f"{engine}.array": ARRAY}
+            case Template.VECTOR:
+                units |= {engine.name: f"{engine} control", f"{engine}.datapath": lanes_unit(machine)}
+            case _ as never:
+                assert_never(never)
+    return units
+
+
+def lanes_unit(machine: Machine) -> str:
+    """What a report calls the lanes of the vector engine."""
+    return f"{machine.of(Template.VECTOR)[0]} lanes"
 
 
 @dataclass(slots=True)
@@ -83,7 +102,8 @@ def unit_name(path: str, machine: Machine, queues: frozenset[str]) -> str:
     if first in machine.memories:
         return f"arbiters of {first}"
     two = ".".join(inside.split(".")[:2])
-    return UNITS.get(two) or UNITS[first]
+    units = units_of(machine)
+    return units.get(two) or units[first]
 
 
 def _queues(found: Netlist[M], machine: Machine) -> frozenset[str]:
@@ -92,7 +112,7 @@ def _queues(found: Netlist[M], machine: Machine) -> frozenset[str]:
         path for path, place in found.places.items() if isinstance(place.part, Memory) and not is_bank(path, machine)
     ]
     parents = {path: path.rpartition(".")[0] for path in storages}
-    return frozenset(path if _inside(parent) in UNITS else parent for path, parent in parents.items())
+    return frozenset(path if _inside(parent) in units_of(machine) else parent for path, parent in parents.items())
 
 
 def is_bank(path: str, machine: Machine) -> bool:

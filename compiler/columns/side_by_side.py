@@ -70,7 +70,7 @@ def _has_few_results(conv: Operator, graph: Graph, machine: Machine) -> bool:
         return False
     if any(name not in graph.constants for name in conv.inputs[2:] if name):
         return False
-    return weights.shape[0] % machine.cols != 0 and weights.size <= MOST_WEIGHTS
+    return weights.shape[0] % machine.array.cols != 0 and weights.size <= MOST_WEIGHTS
 
 
 def _form(conv: Operator, graph: Graph) -> Any:
@@ -89,10 +89,10 @@ def _form(conv: Operator, graph: Graph) -> Any:
 def _saved(convs: Sequence[Operator], graph: Graph, machine: Machine) -> int:
     """The vectors of each block of inputs, for each unit of columns that is not needed any more."""
     outputs = [graph.constants[conv.inputs[1]].shape[0] for conv in convs]
-    units = sum(-(-count // machine.cols) for count in outputs) - -(-sum(outputs) // machine.cols)
+    units = sum(-(-count // machine.array.cols) for count in outputs) - -(-sum(outputs) // machine.array.cols)
     _, inputs, rows, taps = graph.constants[convs[0].inputs[1]].shape
     batch, _, height, width = stored_shape(graph.tensors[convs[0].outputs[0]].shape)
-    return units * -(-inputs // machine.lanes) * rows * taps * batch * height * width
+    return units * -(-inputs // machine.vector.lanes) * rows * taps * batch * height * width
 
 
 def _region(graph: Graph, convs: Convs) -> Graph:

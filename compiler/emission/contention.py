@@ -17,7 +17,8 @@ from tilewright.compiler.emission.durations import Duration, durations
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.footprint import reads_destination
 from tilewright.compiler.tile.program import TileOperation, TileProgram, forms
-from tilewright.isa.machine.machine import ENGINES, Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import mma_read
 
 Contention = Mapping[str, Mapping[str, int]]
@@ -52,12 +53,13 @@ def contention(program: TileProgram) -> Contention:
     from tilewright.compiler.emission.kernels.contention import find_contention  # loads Numba
 
     columns, count, names = _columns(program), len(program.operations), list(program.buffers)
+    engines = len(program.machine.engines)
     room = PAIRS_FOR_EACH * len(columns.buffer) + 1
     while True:
         found = np.zeros((room, 3), np.int64)
-        free, heads, tails = np.zeros((3, len(ENGINES)), np.int64)
+        free, heads, tails = np.zeros((3, engines), np.int64)
         starts, ends = np.zeros((2, count), np.int64)
-        queues, there = np.zeros((len(ENGINES), count), np.int64), np.zeros(len(names), np.int64)
+        queues, there = np.zeros((engines, count), np.int64), np.zeros(len(names), np.int64)
         pairs = np.zeros(1, np.int64)
         if find_contention(columns, free, there, queues, heads, tails, starts, ends, found, pairs):
             break
@@ -121,7 +123,7 @@ def _accesses(machine: Machine, operation: TileOperation, duration: Duration) ->
     words = prod(trips.values())
     results = prod(trip for loop, trip in trips.items() if loop not in format.reduce_loops)
     found = [(operand, False, False, 0, busy, words) for operand in format.streams]
-    if machine.engines[format.engine].template is Template.SYSTOLIC:
+    if format.engine.template is Template.SYSTOLIC:
         # Every product is written to its sum, and all but the first of a sum are added to what it was.
         added = words if reads_destination(format, operation) else words - results
         read = mma_read(machine)

@@ -19,7 +19,8 @@ from tilewright.compiler.tile.program import TileOperation, TileProgram, forms
 from tilewright.isa import timing
 from tilewright.isa.engines.templates import tile_loops
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 
 
@@ -70,7 +71,7 @@ def _duration(machine: Machine, operation: TileOperation, outside: Operand | Non
 
 def _computation(machine: Machine, format: InstructionFormat, trips: Sequence[int]) -> Duration:
     """It depends on nothing but the trip counts."""
-    match machine.engines[format.engine].template:
+    match format.engine.template:
         case Template.SYSTOLIC:
             return _product(machine, format, trips)
         case Template.VECTOR:
@@ -85,7 +86,7 @@ def _product(machine: Machine, format: InstructionFormat, trips: Sequence[int]) 
     """Every tile streams its vectors, and takes at least as long as the rows of the next one."""
     outer = tile_loops(format)
     tiles, vectors = prod(trips[:outer]), prod(trips[outer:])
-    last = timing.MMA_WEIGHT_LEAD + (tiles - 1) * max(vectors, machine.rows) + vectors
+    last = timing.MMA_WEIGHT_LEAD + (tiles - 1) * max(vectors, machine.array.rows) + vectors
     return Duration(last, last + timing.mma_write(machine))
 
 
@@ -99,7 +100,7 @@ def _transfer(machine: Machine, format: InstructionFormat, place: int, loops: tu
     transfer = max(beats, prod(trip for trip, _ in loops))
     if format.destination.memory == DRAM:
         return Duration(transfer, transfer + there)
-    under_way = machine.flights[format.engine].bursts
+    under_way = format.engine.dma.bursts
     busy = max(transfer, bursts * there // under_way, beats * there // machine.dram.outstanding_beats)
     return Duration(busy, max(busy, transfer + there))
 

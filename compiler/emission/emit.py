@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.compiler.emission.allocate import Placement
-from tilewright.compiler.emission.load_plan import LOAD
+from tilewright.compiler.emission.load_plan import fills
 from tilewright.compiler.emission.waits import Waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.length import require_countable
@@ -72,7 +72,7 @@ def _layers(tiles: TileProgram) -> tuple[Layer, ...]:
     """
     ends = [0] * len(tiles.layers)
     for index, (operation, engine) in enumerate(zip(tiles.operations, tiles.of_each(engines), strict=True)):
-        if engine != LOAD:
+        if not fills(engine):
             ends[operation.layer] = index + 1
     layers, start = [], 0
     for layer, end in zip(tiles.layers, ends, strict=True):

@@ -14,10 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.compiler.emission.dependences import Dependences
 from tilewright.compiler.emission.durations import Duration
-from tilewright.isa.machine.machine import ENGINES
-
-LOAD = "load"
-"""The engine whose operations may change their order."""
+from tilewright.isa.machine.engine import Direction, Dma, Engine
 
 EARLY_ROUND_TRIPS = 8
 """A load starts earlier than it must by so many accesses to DRAM: room for what the plan does not know."""
@@ -35,13 +32,18 @@ class LoadPlan:
     from_cycle: Sequence[int]
 
 
+def fills(engine: Engine) -> bool:
+    """Whether an engine fills memories from DRAM: its operations, the loads, may change their order."""
+    return isinstance(engine.settings, Dma) and engine.settings.direction is Direction.IN
+
+
 def plan_loads(
-    engines: Sequence[str], durations: Sequence[Duration], before: Dependences, round_trip: int
+    engines: Sequence[Engine], durations: Sequence[Duration], before: Dependences, round_trip: int
 ) -> LoadPlan:  # fmt: skip
     """The plan for operations in program order; `round_trip` is the time of one access to DRAM."""
     starts = starts_in_order(engines, durations, before)
     needed = _needed(engines, starts, before)
-    loads = sorted((i for i, engine in enumerate(engines) if engine == LOAD), key=lambda i: (needed[i], i))
+    loads = sorted((i for i, engine in enumerate(engines) if fills(engine)), key=lambda i: (needed[i], i))
     from_cycle = [0] * len(engines)
     latest = NEVER
     for index in reversed(loads):
@@ -52,23 +54,23 @@ def plan_loads(
     return LoadPlan(tuple(loads), starts, from_cycle)
 
 
-def starts_in_order(engines: Sequence[str], durations: Sequence[Duration], before: Dependences) -> list[int]:
+def starts_in_order(engines: Sequence[Engine], durations: Sequence[Duration], before: Dependences) -> list[int]:
     """The cycle in which each operation starts if loads take no turns and memories have no end."""
-    free = dict.fromkeys(ENGINES, 0)
+    free = dict.fromkeys(engines, 0)
     starts, ends = [0] * len(engines), [0] * len(engines)
     for index, engine in enumerate(engines):
         ready = max((ends[earlier] for earlier in before.completed[index]), default=0)
-        starts[index] = ready if engine == LOAD else max(ready, free[engine])
+        starts[index] = ready if fills(engine) else max(ready, free[engine])
         free[engine] = starts[index] + durations[index].busy
         ends[index] = starts[index] + durations[index].complete
     return starts
 
 
-def _needed(engines: Sequence[str], starts: Sequence[int], before: Dependences) -> list[int]:
+def _needed(engines: Sequence[Engine], starts: Sequence[int], before: Dependences) -> list[int]:
     """The cycle in which an operation's words are first needed by one of another engine, also by way of other loads."""
-    needed = [NEVER if engine == LOAD else start for engine, start in zip(engines, starts, strict=True)]
+    needed = [NEVER if fills(engine) else start for engine, start in zip(engines, starts, strict=True)]
     for index in reversed(range(len(engines))):
         for earlier in (*before.completed[index], *before.started[index]):
-            if engines[earlier] == LOAD:
+            if fills(engines[earlier]):
                 needed[earlier] = min(needed[earlier], needed[index])
     return needed

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from tilewright.compiler.emission.dependences import Dependences
 from tilewright.compiler.emission.durations import Duration
-from tilewright.compiler.emission.load_plan import LOAD, NEVER
+from tilewright.compiler.emission.load_plan import NEVER, fills
 from tilewright.compiler.emission.room import Residents, Room
-from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.engine import Engine
 
 LAYERS_BESIDE = 2
 """So many layers behind the one in front may be begun."""
@@ -29,7 +29,7 @@ class Section:
     """
 
     layers: Sequence[int]
-    engines: Sequence[str]
+    engines: Sequence[Engine]
     durations: Sequence[Duration]
     before: Dependences
     residents: Residents
@@ -72,7 +72,7 @@ Steps = deque[_Step]
 
 def one_by_one(section: Section) -> Merged:
     """Each engine keeps the order of its operations."""
-    state, queues = _State(section), dict[str, Steps]()
+    state, queues = _State(section), dict[Engine, Steps]()
     for steps in state.layers:
         for step in steps:
             queues.setdefault(section.engines[step.operation], deque()).append(step)
@@ -88,7 +88,7 @@ def row_by_row(section: Section) -> Merged:
 
     front = 0  # the first layer that is not done
 
-    def queues(engine: str) -> Iterable[Steps]:
+    def queues(engine: Engine) -> Iterable[Steps]:
         nonlocal front
         while not any(by_layer[front].values()):
             front += 1
@@ -116,9 +116,9 @@ def front_first(section: Section) -> Merged:
     return state.merged
 
 
-def _by_engine(steps: Sequence[_Step], section: Section) -> dict[str, Steps]:
+def _by_engine(steps: Sequence[_Step], section: Section) -> dict[Engine, Steps]:
     """The steps of a layer by their engine, with the progress of each."""
-    queues: dict[str, Steps] = {}
+    queues: dict[Engine, Steps] = {}
     for step in steps:
         queues.setdefault(section.engines[step.operation], deque()).append(step)
     for queue in queues.values():
@@ -141,7 +141,8 @@ class _State:
         self._starts: dict[int, int] = {}
         self._ready = [0] * len(section.engines)  # when what an operation comes after lets it start
         self._after_end, self._after_start = section.before.after_end, section.before.after_start
-        self._free = dict.fromkeys(ENGINES, section.begin)
+        self._engines = sorted({*section.engines}, key=lambda engine: engine.number)
+        self._free = dict.fromkeys(self._engines, section.begin)
         self.layers = _steps(section)
         """The steps of each layer, in the order of layers."""
         self._steps_after = self._opened()
@@ -162,14 +163,14 @@ class _State:
                         after[earlier].append(step)
         return after
 
-    def run(self, queues: Callable[[str], Iterable[Steps]]) -> None:
+    def run(self, queues: Callable[[Engine], Iterable[Steps]]) -> None:
         """Start all steps: of the first ones of each engine's queues the one that can start first.
 
         Of those that can start in the same cycle, the one that has come least far.
         """
         while len(self._order) < len(self.section.span):
             best, taken = (NEVER, 0.0), Steps()
-            for queue in (queue for engine in ENGINES for queue in queues(engine)):
+            for queue in (queue for engine in self._engines for queue in queues(engine)):
                 if queue and not queue[0].open:
                     step = queue[0]
                     at = self.start(step), step.progress
@@ -201,7 +202,7 @@ class _State:
         end = start + duration.complete
         self._order.append(index)
         self._starts[index] = start
-        if engine != LOAD:
+        if not fills(engine):
             self._free[engine] = start + duration.busy
         self._room.take(index, max(start, self._end), max(end, self._end))
         for after, cycle in ((self._after_end, end), (self._after_start, start)):
@@ -216,14 +217,14 @@ class _Stream:
     """The steps of a layer; `next_of` has, for each step, the next operation of each engine from there on."""
 
     steps: Sequence[_Step]
-    next_of: Sequence[Mapping[str, int]]
+    next_of: Sequence[Mapping[Engine, int]]
     at: int = 0
     late: int | None = None  # cycles by which the last step came later than in the order of layers
 
     @staticmethod
-    def of(steps: Sequence[_Step], engines: Sequence[str]) -> _Stream:
-        next_of: list[Mapping[str, int]] = []
-        following: dict[str, int] = {}
+    def of(steps: Sequence[_Step], engines: Sequence[Engine]) -> _Stream:
+        next_of: list[Mapping[Engine, int]] = []
+        following: dict[Engine, int] = {}
         for step in reversed(steps):
             following = {**following, engines[step.operation]: step.operation}
             next_of.append(following)
@@ -253,7 +254,7 @@ def _best(streams: Sequence[_Stream], state: _State) -> tuple[int, _Stream]:
     return best
 
 
-def _wanted(engine: str, streams: Sequence[_Stream], in_order: Sequence[int]) -> int:
+def _wanted(engine: Engine, streams: Sequence[_Stream], in_order: Sequence[int]) -> int:
     """When layers in front will want an engine, as far as they are begun."""
     return min(
         (
@@ -273,12 +274,12 @@ def _steps(section: Section) -> list[list[_Step]]:
     return [_steps_of(operations[layer], section.engines, section.before) for layer in sorted(operations)]
 
 
-def _steps_of(operations: Sequence[int], engines: Sequence[str], before: Dependences) -> list[_Step]:
+def _steps_of(operations: Sequence[int], engines: Sequence[Engine], before: Dependences) -> list[_Step]:
     steps: list[_Step] = []
     together: list[int] = []
     for index in operations:
         together.append(index)
-        if engines[index] != LOAD or index == operations[-1]:
+        if not fills(engines[index]) or index == operations[-1]:
             reads = tuple(load for load in together[:-1] if load in before.completed[index])
             steps.append(_Step(index, tuple(together), reads))
             together = []

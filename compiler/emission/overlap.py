@@ -11,7 +11,7 @@ stay as they are.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,7 +20,7 @@ from tilewright.compiler.emission.dependences import Dependences
 from tilewright.compiler.emission.durations import Duration
 from tilewright.compiler.emission.merge import LAYERS_BESIDE, Merged, Section, front_first, one_by_one, row_by_row
 from tilewright.compiler.emission.room import Residents
-from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.engine import Engine
 
 WORTH = 0.01
 """All layers stay one after the other unless this share of the program's cycles can be saved."""
@@ -41,7 +41,7 @@ class Overlap:
 
 
 def overlapped(
-    layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration], before: Dependences,
+    layers: Sequence[int], engines: Sequence[Engine], durations: Sequence[Duration], before: Dependences,
     residents: Residents, in_order: Sequence[int], kept: Container[int] = (), by_rows: bool = False,
 ) -> Overlap | None:  # fmt: skip
     """Another order of the operations that keeps all dependences; None if it would save too little.
@@ -65,13 +65,13 @@ def overlapped(
 
 
 def _fronts(
-    layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration], kept: Container[int]
+    layers: Sequence[int], engines: Sequence[Engine], durations: Sequence[Duration], kept: Container[int]
 ) -> list[bool]:
     """For each layer, whether it and those that may run beside it could end earlier than one after the other.
 
     So it is if the busiest engine has less to do than the busiest ones of all these layers.
     """
-    busy: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(ENGINES, 0))
+    busy: dict[int, Counter[Engine]] = defaultdict(Counter)
     for layer, engine, duration in zip(layers, engines, durations, strict=True):
         busy[layer][engine] += duration.busy
     numbers = sorted(busy)
@@ -80,7 +80,7 @@ def _fronts(
     for front in range(len(every)):
         beside = every[front : front + LAYERS_BESIDE + 1]
         one_by_one = sum(max(each.values()) for each in beside)
-        at_once = max(sum(each[engine] for each in beside) for engine in ENGINES)
+        at_once = max(sum(beside, Counter[Engine]()).values(), default=0)
         may_mix = not any(number in kept for number in numbers[front : front + LAYERS_BESIDE + 1])
         found.append(may_mix and at_once < (1 - WORTH) * one_by_one)
     return found

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.dependences import Dependences, dependences
 from tilewright.compiler.emission.durations import Duration, durations
-from tilewright.compiler.emission.load_plan import LOAD, NEVER, LoadPlan, plan_loads
+from tilewright.compiler.emission.load_plan import NEVER, LoadPlan, fills, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Residents, Room
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, engines
-from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.engine import Dma, Engine
 from tilewright.isa.timing import dma_round_trip
 
 NONE_AHEAD = "no load comes earlier than its tile{}, because the memories are too full; engines may wait for DRAM"
@@ -67,7 +67,7 @@ class _Work:
 
     program: TileProgram
     ahead: Ahead
-    engines: Sequence[str]
+    engines: Sequence[Engine]
     durations: Sequence[Duration]
     before: Dependences
     residents: Residents
@@ -182,9 +182,9 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
     engine = engine_numbers(work.program)
     busy, complete = np.array([(each.busy, each.complete) for each in work.durations], np.int64).reshape(-1, 2).T.copy()
     opened = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
-    flights = work.program.machine.flights
-    contexts = [flights[engine].contexts if engine in flights else 0 for engine in ENGINES]
-    waiting = [plan.loads if of == LOAD else np.flatnonzero(engine == at).tolist() for at, of in enumerate(ENGINES)]
+    machine_engines = tuple(work.program.machine.engines.values())
+    contexts = [of.settings.contexts if isinstance(of.settings, Dma) else 0 for of in machine_engines]
+    waiting = [plan.loads if fills(of) else np.flatnonzero(engine == of.number).tolist() for of in machine_engines]
     queues = _lists("queue", waiting)
     return WorkColumns(
         engine=engine,
@@ -200,13 +200,13 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         **_lists("after_start", before.after_start),
         **queues,
         heads=queues["queue_begins"][:-1].copy(),
-        free=np.zeros(len(ENGINES), np.int64),
+        free=np.zeros(len(machine_engines), np.int64),
         contexts=np.array(contexts, np.int64),
-        ends=np.zeros((len(ENGINES), max(contexts)), np.int64),
-        newest=np.zeros(len(ENGINES), np.int64),
-        next_start=np.zeros(len(ENGINES), np.int64),
-        next_operation=np.zeros(len(ENGINES), np.int64),
-        load=ENGINES.index(LOAD),
+        ends=np.zeros((len(machine_engines), max(contexts)), np.int64),
+        newest=np.zeros(len(machine_engines), np.int64),
+        next_start=np.zeros(len(machine_engines), np.int64),
+        next_operation=np.zeros(len(machine_engines), np.int64),
+        load=next(of.number for of in machine_engines if fills(of)),
         loads_ahead=count if work.ahead.loads is None else work.ahead.loads,
         early=np.zeros(count, np.int64),
         early_count=np.zeros(1, np.int64),

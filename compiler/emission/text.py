@@ -18,7 +18,7 @@ from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.text.printer import print_operation
 from tilewright.compiler.tile.program import WORKSPACE, TileProgram
 from tilewright.compiler.tile.text import BUFFER, DIALECT, read_tiles, tiles_operation
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import Machine
 
 PLACED = DIALECT + "placed_program"
 ORDERED = DIALECT + "ordered_program"
@@ -56,7 +56,7 @@ def parse_ordered(text: str, machine: Machine) -> OrderedTiles:
     """The program of a text; raises CompileError or IsaError as `parse_placed` does, and for a wait of no engine."""
     whole = parse_operation(text)
     tiles, placement = _read_placed(whole, machine, ORDERED)
-    waits = tuple(_read_wait(operation) for operation in _inside(whole) if operation.name != BUFFER)
+    waits = tuple(_read_wait(operation, machine) for operation in _inside(whole) if operation.name != BUFFER)
     return OrderedTiles(tiles, placement, waits)
 
 
@@ -108,14 +108,14 @@ def _require_places(tiles: TileProgram, placement: Placement) -> None:
 # -- waits -------------------------------------------------------------------------------------------------------------
 
 
-def _read_wait(operation: Operation) -> Mapping[str, int]:
+def _read_wait(operation: Operation, machine: Machine) -> Mapping[str, int]:
     """The `wait` of an operation: completed instructions by engine; none if there is no such attribute."""
     if "wait" not in operation.attributes:
         return {}
     wait = attribute(operation, "wait", dict)
     for engine in wait:
-        if engine not in ENGINES:
-            raise CompileError(f"{operation.name}: waits for {engine!r}; the engines are {', '.join(ENGINES)}")
+        if engine not in machine.engines:
+            raise CompileError(f"{operation.name}: waits for {engine!r}; the engines are {', '.join(machine.engines)}")
     return {engine: entry(wait, engine, int, operation.name) for engine in wait}
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.tile.accesses import Accesses, Integers, WordForms, engine_numbers, program_accesses
 from tilewright.compiler.tile.program import TileProgram
-from tilewright.isa.machine.machine import ENGINES
 
 Waits = tuple[Mapping[str, int], ...]
 """For each operation: engine → how many of its instructions must be complete. Engines without a wait are absent."""
@@ -36,8 +35,9 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
     engine = engine_numbers(program)
     place, first = _places(program, placement, accesses)
     first, form, forms = _in_units(accesses, place, first)
-    rows, words = _rows(accesses, engine, place, first + forms.lengths[form])
-    waits = np.zeros((count, len(ENGINES)), np.int32)
+    rows, words = _rows(accesses, len(program.machine.engines), engine, place, first + forms.lengths[form])
+    engines = program.machine.engines
+    waits = np.zeros((count, len(engines)), np.int32)
     find_waits(
         accesses.begins,
         engine,
@@ -49,13 +49,13 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
         *forms,
         rows,
         np.zeros(words, np.int32),
-        np.zeros((len(ENGINES), count), np.int64),
-        np.zeros(len(ENGINES), np.int64),
-        np.zeros(len(ENGINES), np.int32),
-        np.zeros((count, len(ENGINES)), np.int32),
+        np.zeros((len(engines), count), np.int64),
+        np.zeros(len(engines), np.int64),
+        np.zeros(len(engines), np.int32),
+        np.zeros((count, len(engines)), np.int32),
         waits,
     )
-    return tuple([{e: c for e, c in zip(ENGINES, own, strict=True) if c} for own in waits.tolist()])
+    return tuple([{e: c for e, c in zip(engines, own, strict=True) if c} for own in waits.tolist()])
 
 
 def _places(program: TileProgram, placement: Placement, accesses: Accesses) -> tuple[Integers, Integers]:
@@ -86,10 +86,10 @@ def _in_units(accesses: Accesses, place: Integers, first: Integers) -> tuple[Int
     return first // unit, form, WordForms(begins, forms.starts[taken] // by, forms.stops[taken] // by)
 
 
-def _rows(accesses: Accesses, engine: Integers, place: Integers, stop: Integers) -> tuple[Integers, int]:
+def _rows(accesses: Accesses, engines: int, engine: Integers, place: Integers, stop: Integers) -> tuple[Integers, int]:
     """Where the row of each place, engine and kind of access begins (-1: there is none), and what all take together."""
     places = int(place.max(initial=0)) + 1
-    uses = np.zeros((places + 1, len(ENGINES), 2), np.int64)  # the last place is that of what nobody writes
+    uses = np.zeros((places + 1, engines, 2), np.int64)  # the last place is that of what nobody writes
     own = engine[accesses.operation]
     for kind, does in enumerate((accesses.is_read, accesses.is_write)):
         uses[place[does], own[does], kind] = 1

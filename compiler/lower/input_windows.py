@@ -82,13 +82,13 @@ def _windows(operator: Operator, graph: Graph, machine: Machine) -> Windows | No
     shape = stored_shape(graph.tensors[operator.inputs[0]].shape)
     result = stored_shape(graph.tensors[operator.outputs[0]].shape)
     (down, across), (top, left, _, _) = operator.attributes["strides"], operator.attributes["pads"]
-    vector = vector_blocks(machine) * machine.lanes
+    vector = vector_blocks(machine) * machine.vector.lanes
 
     def vectors(fold: int) -> int:
         return -(-taps_down // fold) * -(-taps_across * fold * channels // vector)
 
     def cycles(fold: int) -> int:
-        multiplying = vectors(fold) * result[ROW] * result[COLUMN] * -(-outputs // machine.cols)
+        multiplying = vectors(fold) * result[ROW] * result[COLUMN] * -(-outputs // machine.array.cols)
         rows = result[ROW] if fold == taps_down else (result[ROW] - 1) * down // fold + -(-taps_down // fold)
         stored = -(-taps_across * fold * channels // vector) * vector * rows * result[COLUMN]
         return max(multiplying, stored // machine.dram.bus_bytes)

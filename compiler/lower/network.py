@@ -120,7 +120,7 @@ def network_of(graph: Graph, machine: Machine) -> Network:
     return Network(
         graph,
         number,
-        machine.lanes,
+        machine.vector.lanes,
         vector_blocks(machine),
         adds_to_sums(machine),
         softmax,

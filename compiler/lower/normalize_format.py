@@ -23,6 +23,7 @@ from tilewright.compiler.number_format import NumberFormat
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, Rounding
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 
@@ -51,7 +52,7 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, number: NumberFor
     One that no statement has is such as activations and accumulators suggest: selection finds no instruction for the
     expression, and says so.
     """
-    nodes = [node for format in machine.formats_of("vec") for node in walk(format.statement.expr)]
+    nodes = [node for format in machine.formats_of(Template.VECTOR) for node in walk(format.statement.expr)]
     fraction, deviation = first_found(
         _deviation, nodes, (ACTIVATION.bits - 1, IntegerType(ACCUMULATOR.bits // 2, True))
     )

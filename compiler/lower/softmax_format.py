@@ -22,6 +22,7 @@ from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 Width = TypeVar("Width")
@@ -107,7 +108,7 @@ def softmax_format(machine: Machine) -> SoftmaxFormat:
     One that no statement has is such as accumulators and activations suggest: selection finds no instruction for the
     expression, and says so.
     """
-    nodes = [node for format in machine.formats_of("vec") for node in walk(format.statement.expr)]
+    nodes = [node for format in machine.formats_of(Template.VECTOR) for node in walk(format.statement.expr)]
     guesses, guess_shift = first_found(_guesses, nodes, (Table(HALF, INDEX), INDEX.bits))
     return SoftmaxFormat(
         exponentials=first_found(_exponentials, nodes, Table(HALF, INDEX)),

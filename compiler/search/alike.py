@@ -98,7 +98,7 @@ def look_of(selection: Selection, options: Options) -> Look:
     )
     digest.update(repr([numbers[buffer] for buffer in nests.buffers]).encode())  # what is equal comes in their order
     for tensor in tensors:
-        digest.update(_facts(nests, tensor, numbers, machine.lanes).encode())
+        digest.update(_facts(nests, tensor, numbers, machine.vector.lanes).encode())
     for ends in (nests.inputs, nests.outputs):
         digest.update(repr([(numbers[tensor.name], _layout(tensor)) for tensor in ends]).encode())
     for cover in selection.covers:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from tilewright.compiler.attempts import first_order_that_fits, frugal
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
@@ -32,10 +31,10 @@ from tilewright.compiler.tiling.choice import MOST_TILES, most_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan
 from tilewright.compiler.tiling.tile import tile_part
-from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import RunCounters
-from tilewright.simulator.cycle_owners import IN_FLIGHT_ORDER, cycle_owners
+from tilewright.simulator.cycle_owners import IDLE, cycle_owners
 from tilewright.simulator.profile import instructions_of_layers
 
 WHOLE_SHARE = 3
@@ -129,10 +128,10 @@ def _measured(tiles: TileProgram, options: Options, work: Budget, finisher: Fini
 
 def _least_cycles(tiles: TileProgram) -> int:
     """The cycles of the engine that has most to do, whatever the order."""
-    busy = dict.fromkeys(ENGINES, 0)
+    busy: Counter[Engine] = Counter()
     for operation, duration in zip(tiles.operations, tiles.of_each(durations), strict=True):
         busy[tiles.machine.format(operation.mnemonic).engine] += duration.busy
-    return max(busy.values())
+    return max(busy.values(), default=0)
 
 
 def _is_far_from(best: int, cycles: int | None) -> bool:
@@ -142,8 +141,9 @@ def _is_far_from(best: int, cycles: int | None) -> bool:
 def _without_array(program: Program, counters: RunCounters) -> list[int]:
     """For each layer, its own cycles in which the array has nothing in flight."""
     of_layer = instructions_of_layers(program, program.layers)
-    cycles = cycle_owners(program, of_layer, counters).cycles(len(program.layers))
-    return [int(own) for own in np.delete(cycles, IN_FLIGHT_ORDER.index("mma"), axis=1).sum(axis=1)]
+    owners = cycle_owners(program, of_layer, counters)
+    others = [at for at, engine in enumerate(owners.order) if engine.template is not Template.SYSTOLIC]
+    return [int(own) for own in owners.cycles(len(program.layers))[:, [*others, IDLE]].sum(axis=1)]
 
 
 @dataclass(frozen=True)

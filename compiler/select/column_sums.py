@@ -46,7 +46,7 @@ def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | 
     if total is None or products is None or not products.numbers:
         return None
     try:
-        space = nest_space(nest, machine.lanes)
+        space = nest_space(nest, machine.vector.lanes)
     except CompileError:
         return None  # `select` says why no instruction computes this nest
     matrix = _matrix(nest, products, space)
@@ -80,9 +80,9 @@ def _pays(matrix: Access, numbers: int, space: NestSpace, machine: Machine) -> b
     """Whether the saved products take longer than the extra additions and one more load of the matrix."""
     if vector_blocks(machine) > 1 or not choosing_loops(matrix, space) <= {space.batch}:
         return False
-    units = -(-space.trips[space.lane] // machine.cols)
-    blocks = prod(-(-space.trips[loop] // machine.rows) for loop in space.reduce)
-    again = START_CYCLES + units * blocks * machine.rows * space.trips[space.batch]
+    units = -(-space.trips[space.lane] // machine.array.cols)
+    blocks = prod(-(-space.trips[loop] // machine.array.rows) for loop in space.reduce)
+    again = START_CYCLES + units * blocks * machine.array.rows * space.trips[space.batch]
     return numbers * space.pixels * units * blocks > space.pixels * units + again
 
 

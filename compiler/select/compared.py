@@ -14,6 +14,7 @@ from tilewright.compiler.select.diagonals import Form, cheapest, forms
 from tilewright.compiler.select.read_sums import candidates, words_of
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.why_not import Verdict, verdicts
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 
 
@@ -24,7 +25,7 @@ class Compared:
     nest: str  # of two nests: the one whose sums the other may take
     form: str  # how the nest was written
     instructions: tuple[str, ...]  # in order
-    words: Mapping[str, int]  # that each engine streams; the largest is the cost
+    words: Mapping[Engine, int]  # that each engine streams; the largest is the cost
     is_chosen: bool
     obstacle: str = ""  # why it is not chosen, if it streams fewer words
 

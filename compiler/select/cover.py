@@ -14,6 +14,7 @@ from tilewright.compiler.select.bindings import Binding, ComputedMatrix, TensorR
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 
 
@@ -72,9 +73,9 @@ class Cover:
         return max(self.words.values())
 
     @property
-    def words(self) -> Mapping[str, int]:
+    def words(self) -> Mapping[Engine, int]:
         """The words that each engine streams."""
-        of_engines: Counter[str] = Counter()
+        of_engines: Counter[Engine] = Counter()
         for step in self.steps:
             of_engines[step.format.engine] += step.words
         return dict(of_engines)

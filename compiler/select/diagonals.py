@@ -32,6 +32,7 @@ from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import Selector
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 STILL = Affine(())
@@ -68,7 +69,7 @@ def forms(nest: Nest, program: NestProgram, machine: Machine) -> list[Form]:
     diagonal = _diagonal(nest, program)
     if diagonal is None:
         return found
-    blocks = sorted({f.operand(name).block for f in machine.formats_of("vec") for name in f.statement.blocks})
+    blocks = sorted({f.operand(name).block for f in machine.formats_of(Template.VECTOR) for name in f.statement.blocks})
     element = program.constant_types[nest.reads[diagonal.weights].tensor]
     for name, form, weights in _without_matrix(nest, diagonal, program, blocks):
         tensor = form.reads[diagonal.weights].tensor

@@ -32,6 +32,7 @@ from tilewright.compiler.select.within import is_bare_product, is_whole_result, 
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import REDUCTIONS, Op
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 
 SHARE = 4
@@ -71,7 +72,7 @@ def candidates(program: NestProgram, machine: Machine) -> Iterator[Candidate]:
             program = found.program if found.is_taken else program
 
 
-def words_of(covers: tuple[Cover, Cover]) -> Mapping[str, int]:
+def words_of(covers: tuple[Cover, Cover]) -> Mapping[Engine, int]:
     """The words that each engine streams for two nests."""
     engines = dict.fromkeys(engine for cover in covers for engine in cover.words)
     return {engine: sum(cover.words.get(engine, 0) for cover in covers) for engine in engines}

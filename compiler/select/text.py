@@ -154,7 +154,7 @@ class _CoverReader:
         inside = operation.region.operations
         names = _step_names(nest, len(inside))
         steps = tuple(self._step(nest, step, names, index) for index, step in enumerate(inside))
-        return Cover(nest, nest_space(nest, self._machine.lanes), steps)
+        return Cover(nest, nest_space(nest, self._machine.vector.lanes), steps)
 
     def _step(self, nest: Nest, operation: Operation, names: tuple[str, ...], index: int) -> Step:
         where = f"nest {nest.name!r}: {operation.name}"

@@ -92,8 +92,8 @@ def _pays(cover: Cover, dot: Step, adding: InstructionFormat, access: Access, ma
     halo = _halo(access, space, machine.memories[adding.destination.memory].depth)
     pixels = halo * space.trips[space.batch] * rows * columns
     down, across = (space.trips[window_loop(access.index[d], p)] for d, p in ((ROW, space.row), (COLUMN, space.column)))
-    vectors = dot.words // (space.pixels * down * across * -(-space.trips[space.lane] // machine.cols))
-    blocks = -(-space.trips[space.lane] // machine.lanes)
+    vectors = dot.words // (space.pixels * down * across * -(-space.trips[space.lane] // machine.array.cols))
+    blocks = -(-space.trips[space.lane] // machine.vector.lanes)
     along = halo * space.trips[space.batch] * rows * space.trips[space.column]
     added = READS * (along * (across - 1) + space.pixels * (down - 1 + blocks))
     inside, apart = dict(cover.words), dict(cover.words)

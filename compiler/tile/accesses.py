@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.tile.footprint import Footprint, operation_footprints
 from tilewright.compiler.tile.program import BufferAddress, TileProgram, engines, forms
-from tilewright.isa.machine.machine import ENGINES
 
 Integers = NDArray[np.int64]
 
@@ -103,8 +102,8 @@ def program_accesses(program: TileProgram) -> Accesses:
 
 
 def engine_numbers(program: TileProgram) -> Integers:
-    """The engine of each operation, as its place among ENGINES."""
-    return np.array([ENGINES.index(engine) for engine in program.of_each(engines)], np.int64)
+    """The engine of each operation, as its number in the machine."""
+    return np.array([engine.number for engine in program.of_each(engines)], np.int64)
 
 
 class _Words:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from tilewright.compiler.errors import TooLong
 from tilewright.compiler.tile.program import TileProgram, engines
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.machine import Machine
 
 
 def require_countable(tiles: TileProgram) -> None:
@@ -16,16 +17,16 @@ def require_countable(tiles: TileProgram) -> None:
     if all(count <= limit for count in Counter(tiles.of_each(engines)).values()):
         return
     counts = _instructions_by_layer(tiles)
-    total: Counter[str] = Counter()
+    total: Counter[Engine] = Counter()
     for layer, added in zip(tiles.layers, counts, strict=True):
         total.update(added)
-        engine = next((engine for engine in ENGINES if total[engine] > limit), None)
+        engine = next((engine for engine in tiles.machine.engines.values() if total[engine] > limit), None)
         if engine is not None:
             starts, alone = tuple(_starts(tiles, counts)), _too_long_alone(tiles, counts)
             raise too_long(tiles.machine, alone or layer.name, engine, starts)
 
 
-def too_long(machine: Machine, layer: str, engine: str, starts: Sequence[tuple[str, ...]]) -> TooLong:
+def too_long(machine: Machine, layer: str, engine: Engine, starts: Sequence[tuple[str, ...]]) -> TooLong:
     """The error for a program that becomes too long in a layer, by the instructions of an engine."""
     return TooLong(
         layer,
@@ -36,25 +37,25 @@ def too_long(machine: Machine, layer: str, engine: str, starts: Sequence[tuple[s
     )
 
 
-def _instructions_by_layer(tiles: TileProgram) -> list[Counter[str]]:
+def _instructions_by_layer(tiles: TileProgram) -> list[Counter[Engine]]:
     """How many instructions each engine has in each layer."""
-    counts: list[Counter[str]] = [Counter() for _ in tiles.layers]
+    counts: list[Counter[Engine]] = [Counter() for _ in tiles.layers]
     for operation in tiles.operations:
         counts[operation.layer][tiles.machine.format(operation.mnemonic).engine] += 1
     return counts
 
 
-def _too_long_alone(tiles: TileProgram, counts: Sequence[Counter[str]]) -> str:
+def _too_long_alone(tiles: TileProgram, counts: Sequence[Counter[Engine]]) -> str:
     """The first layer that is too long by itself; empty if there is none."""
     limit = tiles.machine.max_instructions_per_engine
     layers = zip(tiles.layers, counts, strict=True)
     return next((layer.name for layer, own in layers if max(own.values(), default=0) > limit), "")
 
 
-def _starts(tiles: TileProgram, counts: Sequence[Counter[str]]) -> Iterator[tuple[str, ...]]:
+def _starts(tiles: TileProgram, counts: Sequence[Counter[Engine]]) -> Iterator[tuple[str, ...]]:
     """The nodes of each layer at which another program has to begin; none if a layer alone is too long."""
     limit = tiles.machine.max_instructions_per_engine
-    total: Counter[str] = Counter()
+    total: Counter[Engine] = Counter()
     if any(count > limit for added in counts for count in added.values()):
         return
     for layer, added in zip(tiles.layers, counts, strict=True):

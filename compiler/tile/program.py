@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer, Tensor
 
@@ -106,7 +107,7 @@ class TileProgram:
         return moved
 
 
-def engines(program: TileProgram) -> list[str]:
+def engines(program: TileProgram) -> list[Engine]:
     """The engine of each operation."""
     of_format = {mnemonic: format.engine for mnemonic, format in program.machine.formats.items()}
     return [of_format[operation.mnemonic] for operation in program.operations]

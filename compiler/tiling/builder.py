@@ -15,6 +15,7 @@ from tilewright.compiler.tiling.layout import DramLayout, Layout, PixelRuns
 from tilewright.compiler.tiling.pack_loops import LoopPacker, Packed, WordLoop, affine_runs
 from tilewright.compiler.tiling.place import InDram
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.timing import BURST_BEATS
@@ -40,7 +41,7 @@ class TileBuilder:
     packer: LoopPacker = field(init=False)
     _offsets: dict[bytes, int] = field(default_factory=dict)  # of a constant, by the hash of its content
     _copies: dict[str, int] = field(default_factory=dict)  # how often a buffer's name was taken
-    _counts: Counter[str] = field(default_factory=Counter)  # instructions of the layer, by engine
+    _counts: Counter[Engine] = field(default_factory=Counter)  # instructions of the layer, by engine
     _fields: dict[Hashable, Mapping[str, int]] = field(default_factory=dict)  # of instructions so far
 
     def __post_init__(self) -> None:
@@ -111,7 +112,7 @@ class TileBuilder:
             known = self._fields[key] = {**packed.fields, **immediates, **flag}
         return known
 
-    def _count(self, engine: str) -> None:
+    def _count(self, engine: Engine) -> None:
         self._counts[engine] += 1
         if self._counts[engine] > max(MOST_OF_A_LAYER, self.machine.max_instructions_per_engine):
             raise too_long(self.machine, self.layer_name, engine, ())

@@ -53,37 +53,37 @@ def expected_cycles(
 ) -> Expected:  # fmt: skip
     """Expected cycles of the whole nest for each candidate, of which there are so many tiles."""
     space = shape.cover.space
-    vec, mma = (np.zeros(count.all.shape, float) for _ in range(2))
+    vector, array = (np.zeros(count.all.shape, float) for _ in range(2))
     loaded = Load(instructions=count.all * (len(shape.cover.steps) + 1))
     for index, step in enumerate(shape.cover.steps):
         if step.is_dot:
-            mma = mma + _product_cycles(shape, machine, step, count, sizes)
+            array = array + _product_cycles(shape, machine, step, count, sizes)
             if step.adding is not None:
                 summed, added = _apart_cycles(shape, step, sizes, points_outer, count)
-                mma, vec = mma + summed, vec + added
+                array, vector = array + summed, vector + added
         else:
-            vec = vec + step.words
+            vector = vector + step.words
         for operand in step.format.sources:
             loaded += operand_load(shape, machine, sizes, points_outer, count, index, operand, around)
     for within in shape.within:
         own = within.sizes(shape, sizes)
         products, inner = _cost_within(within.shape, machine, own, points_outer, around)
-        mma, loaded = mma + products, loaded + inner
+        array, loaded = array + products, loaded + inner
     after_others = sum(not step.is_dot for step in shape.cover.steps) - 1
-    vec = vec + count.results * max(0, after_others) * (VEC_OPERANDS + vec_stages(machine))
-    store = _store_cycles(shape, machine, count)
+    vector = vector + count.results * max(0, after_others) * (VEC_OPERANDS + vec_stages(machine))
+    storing = _store_cycles(shape, machine, count)
     fetch = loaded.instructions * machine.instruction_bytes / machine.dram.bus_bytes
-    load = loaded.cycles + np.maximum(0, fetch - loaded.waits)
+    loading = loaded.cycles + np.maximum(0, fetch - loaded.waits)
     serial = machine.dram.latency_cycles + mma_write(machine) + VEC_OPERANDS + vec_stages(machine)
-    latency = count.all * around.tile_cycles + serial + around.traffic * load
+    latency = count.all * around.tile_cycles + serial + around.traffic * loading
     if around.is_beside and shape.cover.dot is None and not space.reduce:
-        latency = latency + vec / count.points  # the array waits while the layers beside have none of its tiles
+        latency = latency + vector / count.points  # the array waits while the layers beside have none of its tiles
     shares = shares_of(shape, count, sizes, points_outer) if around.is_uneven else even_shares(count)
-    ends = [Stage(mma, count.partial_sums), Stage(vec), Stage(store)]
-    uneven = _uneven_cycles(shape, sizes, count, mma)
-    loads = [Stage(load - loaded.once + waiting, count.partial_sums, loaded.first) for waiting in (uneven, 0)]
-    double, triple = (np.maximum(pipelined([each, *ends], shares), load) + latency for each in loads)
-    return Expected(load + vec + mma + store + count.all * serial + latency, double, triple)
+    ends = [Stage(array, count.partial_sums), Stage(vector), Stage(storing)]
+    uneven = _uneven_cycles(shape, sizes, count, array)
+    loads = [Stage(loading - loaded.once + waiting, count.partial_sums, loaded.first) for waiting in (uneven, 0)]
+    double, triple = (np.maximum(pipelined([each, *ends], shares), loading) + latency for each in loads)
+    return Expected(loading + vector + array + storing + count.all * serial + latency, double, triple)
 
 
 def _cost_within(
@@ -97,18 +97,18 @@ def _cost_within(
     return _product_cycles(shape, machine, step, count, sizes), total
 
 
-def _uneven_cycles(shape: NestShape, sizes: Mapping[str, Sizes], count: TileCounts, mma: Cycles) -> Cycles:
+def _uneven_cycles(shape: NestShape, sizes: Mapping[str, Sizes], count: TileCounts, array: Cycles) -> Cycles:
     """What the bus waits where the last partial sum is smaller than the others, and no third tile fits.
 
     Of two places for weights, one is filled while the array works on the other. Filled sooner, it waits for the array.
     Example: 18 summed blocks in sums of 5, 5, 5 and 3: for each tile of results but the last, the time of two blocks.
     """
     if shape.weights is None or shape.summed == NO_LOOP:
-        return np.zeros_like(mma)
+        return np.zeros_like(array)
     size = sizes[shape.summed]
     blocks = reach(shape, {**sizes, shape.summed: np.full_like(size, count.extent[shape.summed])})[0]
     missing = -(-blocks // size) * size - blocks
-    cycles: Cycles = mma * missing / blocks * (1 - 1 / count.results)
+    cycles: Cycles = array * missing / blocks * (1 - 1 / count.results)
     return cycles
 
 
@@ -121,7 +121,7 @@ def _product_cycles(
     """
     vectors: Sizes = np.zeros_like(count.points)
     for tiles, pixels in tiles_of_points(shape, count, sizes):
-        vectors = vectors + tiles * np.maximum(pixels, max(machine.rows, MMA_UPDATE))
+        vectors = vectors + tiles * np.maximum(pixels, max(machine.array.rows, MMA_UPDATE))
     within = 0 if step.adding is not None else len(step.corrections)
     return vectors * all_weight_tiles(shape) * (1 + within)
 

@@ -139,7 +139,7 @@ def _box_load(machine: Machine, operand: Operand, box: Box) -> Load:
     format = find_transfers(machine).load(operand.memory)
     beats = box.words * dma_word_bytes(machine, format) / machine.dram.bus_bytes
     bursts = box.runs * np.ceil(beats / box.runs / BURST_BEATS)
-    cycles = np.maximum(beats, bursts * dma_round_trip(machine) / machine.flights[format.engine].bursts)
+    cycles = np.maximum(beats, bursts * dma_round_trip(machine) / format.engine.dma.bursts)
     return Load(cycles, waits=cycles - beats)
 
 

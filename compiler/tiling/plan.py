@@ -85,7 +85,7 @@ class Planner:
         self._transfers = find_transfers(self._machine)
         self._group = vector_blocks(self._machine)
         self._weights = [self._cut_weights(cover) for cover in self._covers]
-        self._pixel_blocks = [pixel_blocks(c, self._nests.constants, self._machine.lanes) for c in self._covers]
+        self._pixel_blocks = [pixel_blocks(c, self._nests.constants, self._machine.vector.lanes) for c in self._covers]
         self._within = nests_within(selection)
         self._with_others = frozenset(self._within.values())  # nests in whose tiles others are computed
         self._live = lives(self._nests, self._within)
@@ -285,7 +285,7 @@ class Planner:
         reads = [b.read for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)]
         result = nest.result.tensor
         is_on_chip = result in residency.layouts
-        lanes = self._machine.lanes
+        lanes = self._machine.vector.lanes
         within = tuple(self._shape_within(other, position, residency) for other in self._nests_within(position))
         units = [each.shape.unit for each in within]
         own = {nest.reads[each.read].tensor for each in within}
@@ -328,8 +328,8 @@ class Planner:
         assert isinstance(vector, TensorRead) and isinstance(matrix, ConstantMatrix | ComputedMatrix)
         summed = summed_loop(cover.nest.reads[vector.read])
         assert summed is not None
-        rows = self._group * self._machine.lanes
-        cols = dot.format.destination.block * self._machine.lanes
+        rows = self._group * self._machine.vector.lanes
+        cols = dot.format.destination.block * self._machine.vector.lanes
         trips, lane = cover.space.trips, cover.space.lane
         if isinstance(matrix, ComputedMatrix):
             return computed_tiles(trips, lane, summed, rows, cols)

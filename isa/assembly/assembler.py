@@ -21,7 +21,7 @@ from tilewright.isa.assembly.draft import Draft, Reference
 from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token, TokenKind
 from tilewright.isa.errors import IsaError, did_you_mean
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, InstructionFormat, Operand, make_instruction
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, REGIONS
 from tilewright.isa.program.program import Layer, Program
 
@@ -133,7 +133,7 @@ def _read_part(line: AssemblyLine, word: Token, format: InstructionFormat) -> di
     if word.text == "loops":
         return _read_assignments(line, format, "trip.", tuple(loop.name for loop in format.loops), "loop")
     if word.text == "wait":
-        return _read_assignments(line, format, "wait.", ENGINES, "engine")
+        return _read_assignments(line, format, "wait.", tuple(engine for engine, _ in format.wait_places), "engine")
     if word.text == ACCUMULATE and format.has_accumulate:
         return {ACCUMULATE: 1}
     operands = {operand.name: operand for operand in format.operands}

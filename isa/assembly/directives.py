@@ -162,7 +162,7 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
     at, name = line.peek, line.name("a tensor's name")
     shape: tuple[int, ...] = ()
     stored = axes = view = shape
-    dtype, scale, zero_point, offset, lanes = "int8", 1.0, 0, 0, machine.lanes
+    dtype, scale, zero_point, offset, lanes = "int8", 1.0, 0, 0, machine.vector.lanes
     windows: Windows | None = None
     integers, scales = "int8", None
     while not line.is_done:

@@ -22,7 +22,7 @@ from tilewright.isa.check.hazards import BadWait, Hazard, HazardKind, find_hazar
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
-from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, UNBOUNDED, Budgets
 from tilewright.isa.program.program import Program, Tensor
@@ -63,7 +63,7 @@ def check(program: Program, budgets: Budgets = DEFAULT_BUDGETS) -> tuple[Finding
             message = f"{instruction.mnemonic}: {error}"
             findings.append(instruction_finding(program, FindingCode.ADDRESS, index, message))
         touched_by.append(touched)
-    clocks, bad_waits = wait_clocks(program.instructions)
+    clocks, bad_waits = wait_clocks(program)
     findings += [_wait_finding(program, wait) for wait in bad_waits]
     expected = _output_bytes(program)
     hazards, unwritten = find_hazards(program, touched_by, clocks, _initialised(program), expected, budgets)
@@ -83,8 +83,8 @@ def check(program: Program, budgets: Budgets = DEFAULT_BUDGETS) -> tuple[Finding
 
 
 def _check_counts(program: Program) -> Iterator[Finding]:
-    most, counts = program.machine.max_instructions_per_engine, Counter(i.engine for i in program.instructions)
-    for engine in ENGINES:
+    most, counts = program.machine.max_instructions_per_engine, Counter(i.engine.name for i in program.instructions)
+    for engine in program.machine.engines:
         count = counts[engine]
         if count > most:
             yield program_finding(
@@ -239,7 +239,7 @@ def _check_region(
 def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int) -> int | None:
     """The first word of a block that does not lie in one bank, or None."""
     format = instruction.format
-    reads_row_by_row = TEMPLATES[format.engine] is Template.SYSTOLIC and operand is systolic_weights(format)
+    reads_row_by_row = format.engine.template is Template.SYSTOLIC and operand is systolic_weights(format)
     if reads_row_by_row:
         return None
     starts = affine_ranges(instruction.base(operand.name), operand_steps(instruction, operand), 1)

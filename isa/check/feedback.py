@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright.isa.check.footprint import Reach, operand_steps, word_count
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
-from tilewright.isa.machine.machine import TEMPLATES, Template
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.demands import are_apart
 
 MAX_ITERATIONS = 1 << 62
@@ -43,7 +43,7 @@ def fed_back_word(instruction: Instruction, reaches: Sequence[Reach]) -> tuple[s
 def repeated_sum(instruction: Instruction) -> bool:
     """True when a systolic instruction adds two different sums into one word: its sums must have words of their own."""
     format = instruction.format
-    if TEMPLATES[format.engine] is not Template.SYSTOLIC:
+    if format.engine.template is not Template.SYSTOLIC:
         return False
     sums, destination = 1, format.destination
     for place in format.trip_places_of_sums:
@@ -107,7 +107,7 @@ class _Loop:
 def _loops(instruction: Instruction, operand: Operand, is_written: bool) -> list[_Loop]:
     """The loops of an operand, outermost first. Only a systolic engine writes partial sums."""
     strides, loops = instruction.strides(operand), []
-    writes_last = is_written and TEMPLATES[instruction.engine] is not Template.SYSTOLIC
+    writes_last = is_written and instruction.engine.template is not Template.SYSTOLIC
     for loop in instruction.format.loops:
         trip = instruction[f"trip.{loop.name}"]
         first = trip - 1 if loop.is_reduce and writes_last else 0

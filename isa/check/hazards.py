@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.check.footprint import Access, expand
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, require
 from tilewright.isa.program.program import Program
 
@@ -39,12 +39,6 @@ class HazardKind(Enum):
     READ_AFTER_WRITE = "read after write"
     WRITE_AFTER_READ = "write after read"
     WRITE_AFTER_WRITE = "write after write"
-
-
-NUMBERS = {engine: number for number, engine in enumerate(ENGINES)}
-
-NOBODY = len(ENGINES)
-"""Stands for an engine where words have not been written; every clock says 0 of it."""
 
 
 OVER_BUDGET = "the accesses cut each other into %s of memory, each to be checked"
@@ -76,32 +70,33 @@ class BadWait:
     earlier: int
 
 
-def wait_clocks(instructions: Sequence[Instruction]) -> tuple[NDArray[np.int32], list[BadWait]]:
+def wait_clocks(program: Program) -> tuple[NDArray[np.int32], list[BadWait]]:
     """Per instruction and engine, the instructions that are certainly completed when it starts: int32 [n, engines].
 
     Also each wait that names an instruction which is not earlier; the clocks take such a wait for as much as there is.
     """
     from tilewright.isa.check.order_kernel import find_clocks  # loads Numba
 
+    engines, instructions = list(program.machine.engines), program.instructions
     count, engine = len(instructions), _engine_numbers(instructions)
-    waits = np.zeros((count, len(ENGINES)), np.int64)
+    waits = np.zeros((count, len(engines)), np.int64)
     for index, instruction in enumerate(instructions):
         values = instruction.values
-        for name, place in instruction.format.wait_places:
+        for number, (_, place) in enumerate(instruction.format.wait_places):
             if values[place]:
-                waits[index, NUMBERS[name]] = values[place]
-    clocks, missing = np.zeros((count, len(ENGINES)), np.int32), np.zeros((count, len(ENGINES)), np.bool_)
-    by_engine, counts = np.zeros((len(ENGINES), count), np.int64), np.zeros(len(ENGINES), np.int64)
+                waits[index, number] = values[place]
+    clocks, missing = np.zeros((count, len(engines)), np.int32), np.zeros((count, len(engines)), np.bool_)
+    by_engine, counts = np.zeros((len(engines), count), np.int64), np.zeros(len(engines), np.int64)
     find_clocks(engine, waits, by_engine, counts, clocks, missing)
     bad = [
-        BadWait(index, ENGINES[e], int(waits[index, e]), int((engine[:index] == e).sum()))
+        BadWait(index, engines[e], int(waits[index, e]), int((engine[:index] == e).sum()))
         for index, e in np.argwhere(missing).tolist()
     ]
     return clocks, bad
 
 
 def _engine_numbers(instructions: Sequence[Instruction]) -> Integers:
-    return np.array([NUMBERS[instruction.engine] for instruction in instructions], np.int64)
+    return np.array([instruction.engine.number for instruction in instructions], np.int64)
 
 
 def find_hazards(
@@ -120,6 +115,7 @@ def find_hazards(
     """
     from tilewright.isa.check.order_kernel import FULL, find_unordered  # loads Numba
 
+    engines = program.machine.engines
     pieces = _Pieces.of(accesses, initialised, expected)
     require(budgets, "pieces", pieces.count // PIECES_AT_A_TIME, OVER_BUDGET)
     engine = _engine_numbers(program.instructions)
@@ -129,13 +125,13 @@ def find_hazards(
     is_write = np.array([access.is_write for access in flat], np.bool_)
     adds = [_adds_to_sums(i, access) for i, own in zip(program.instructions, accesses, strict=True) for access in own]
     keeps_order = np.array(adds, np.bool_)
-    rows = _Rows.of(pieces, engine[touching], is_write)
+    rows = _Rows.of(pieces, len(engines), engine[touching], is_write)
     place, room = np.where(rows.is_constant[pieces.place], -1, pieces.place), ROOM
     while True:
         touched, found = rows.at_first(pieces), np.zeros((room, 5), np.int64)
         hazards = find_unordered(
             engine,
-            np.zeros(len(ENGINES), np.int64),
+            np.zeros(len(engines), np.int64),
             clocks,
             begins,
             place[: len(flat)],
@@ -152,7 +148,7 @@ def find_hazards(
         if hazards != FULL:
             break
         room *= 16
-    by_engine = [np.flatnonzero(engine == e) for e in range(len(ENGINES))]
+    by_engine = [np.flatnonzero(engine == e) for e in range(len(engines))]
     unordered = [
         _hazard(int(touching[at]), flat[at], kind, by, count, pieces.first_word(at, piece), by_engine)
         for at, kind, by, count, piece in found[:hazards].tolist()
@@ -176,7 +172,7 @@ def _hazard(
     """One hazard, from a row of `find_unordered`."""
     from tilewright.isa.check.order_kernel import READ
 
-    if by == NOBODY:
+    if by == len(by_engine):  # nobody has written there
         return Hazard(HazardKind.UNWRITTEN, index, access, word)
     earlier = int(by_engine[by][count - 1])
     if not access.is_write:
@@ -188,7 +184,7 @@ def _hazard(
 def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
     """True for the one read that needs no wait for its own engine: the array keeps the order of its sums."""
     is_sum = not access.is_write and access.operand == instruction.format.destination.name
-    return is_sum and TEMPLATES[instruction.engine] is Template.SYSTOLIC
+    return is_sum and instruction.engine.template is Template.SYSTOLIC
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------
@@ -281,19 +277,20 @@ class _Rows:
     length: int
 
     @staticmethod
-    def of(pieces: _Pieces, engine: Integers, is_write: NDArray[np.bool_]) -> _Rows:
-        """`engine` and `is_write` of each access."""
+    def of(pieces: _Pieces, engines: int, engine: Integers, is_write: NDArray[np.bool_]) -> _Rows:
+        """`engine` and `is_write` of each access, of so many engines."""
+        nobody = engines  # stands for an engine where words have not been written; every clock says 0 of it
         sizes = np.array([len(bounds) - 1 for bounds in pieces.bounds], np.int64)
-        uses = np.zeros((len(sizes), len(ENGINES) + 1, 2), np.int64)
+        uses = np.zeros((len(sizes), engines + 1, 2), np.int64)
         uses[pieces.place[: len(engine)], engine, is_write.astype(np.int64)] = 1
         is_written = uses[:, :, 1].any(axis=1)
         ends = np.array([bounds[-1] for bounds in pieces.bounds], np.int64)
-        uses[:, NOBODY, 1] = 1
+        uses[:, nobody, 1] = 1
         room = uses * sizes[:, None, None]
         after = np.cumsum(room.reshape(-1)).reshape(room.shape)
         begins = np.where(uses > 0, after - room, -1)
         is_constant = ~is_written & (ends <= np.array(pieces.known, np.int64))
-        return _Rows(begins[:, :NOBODY].copy(), begins[:, NOBODY, 1].copy(), is_constant, int(room.sum()))
+        return _Rows(begins[:, :nobody].copy(), begins[:, nobody, 1].copy(), is_constant, int(room.sum()))
 
     def at_first(self, pieces: _Pieces) -> NDArray[np.int32]:
         """The counts before the first instruction."""

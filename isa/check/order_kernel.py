@@ -1,6 +1,6 @@
 """What `isa.check.hazards` asks of every instruction and every access, compiled: clocks, and who touched words before.
 
-Engines are numbers, as in `ENGINES`.
+Engines are numbers, as the machine counts them.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"

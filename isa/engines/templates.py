@@ -9,7 +9,7 @@ from tilewright.isa.errors import listed
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import REDUCTION_WORDS, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
-from tilewright.isa.machine.machine import Template
+from tilewright.isa.machine.engine import Dma, Systolic, Template, Vector
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.timing import in_pipeline, operator_starts
 
@@ -49,19 +49,17 @@ def _matrix(dot: Expr) -> Expr:
     return dot.args[1].args[0] if dot.args[1].op is Op.TRANSPOSE else dot.args[1]
 
 
-def violations(
-    format: InstructionFormat, template: Template, memories: Mapping[str, Memory], rows: int, cols: int, lanes: int
-) -> Iterator[str]:
-    """Why a template cannot run an instruction: nothing if it can."""
-    match template:
-        case Template.DMA:
+def violations(format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:
+    """Why an instruction's engine cannot run it: nothing if it can."""
+    match format.engine.settings:
+        case Dma():
             yield from _dma(format)
-        case Template.SYSTOLIC:
+        case Systolic(rows, cols):
             yield from _systolic(format, memories, rows, cols)
-        case Template.VECTOR:
+        case Vector(lanes):
             yield from _vector(format, memories, lanes)
-        case _:
-            assert_never(template)
+        case _ as never:
+            assert_never(never)
 
 
 def _dma(format: InstructionFormat) -> Iterator[str]:
@@ -179,7 +177,7 @@ def table_violations(formats: Sequence[InstructionFormat], memories: Mapping[str
                     "lane one element a cycle: put one of the tables into a memory of its own",
                 )
     for format in formats:
-        reads = [*format.streams, *([format.destination] if format.engine == "mma" else [])]
+        reads = [*format.streams, *([format.destination] if format.engine.template is Template.SYSTOLIC else [])]
         for operand in reads:
             if operand.memory in first:
                 yield (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.isa.language.numeric import IntegerType, Rounding
 from tilewright.isa.machine.encoding import Loop, Operand
-from tilewright.isa.machine.machine import Engine
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.memory import DRAM, Dram, Memory
 
 

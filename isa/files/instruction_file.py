@@ -26,7 +26,7 @@ from tilewright.isa.machine.encoding import (
     Operand,
     lay_out_fields,
 )
-from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
+from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.memory import REGIONS
 
 MAX_INSTRUCTION_BITS = 2048
@@ -110,18 +110,14 @@ class InstructionReader:
         self._check_format(entry, format)
         return format
 
-    def _read_engine(self, entry: _Entry) -> str | None:
-        path = f"{entry.path}.engine"
-        engine = self._reader.word(entry.keys.get("engine"), path)
-        if engine in ENGINES:
-            return engine
-        if "engine" in entry.keys:
-            self._reader.complain(
-                entry.keys["engine"].where,
-                path,
-                f"unknown engine {engine!r}{did_you_mean(engine, ENGINES)}; expected {', '.join(ENGINES)}",
-            )
-        return None
+    def _read_engine(self, entry: _Entry) -> Engine | None:
+        engines, path = self._machine.engines, f"{entry.path}.engine"
+        name = self._reader.word(entry.keys.get("engine"), path)
+        if name not in engines and "engine" in entry.keys and engines:
+            hint = did_you_mean(name, list(engines))
+            message = f"unknown engine {name!r}{hint}; expected {', '.join(engines)}"
+            self._reader.complain(entry.keys["engine"].where, path, message)
+        return engines.get(name)
 
     def _uses_faulty_memory(self, entry: _Entry) -> bool:
         sides = [entry.keys[key].value for key in ("from", "to") if key in entry.keys]
@@ -129,7 +125,7 @@ class InstructionReader:
         faulty = "|".join(self._machine.faulty_memories)
         return bool(faulty) and any(re.search(rf"\b({faulty})\b", text) for text in texts)
 
-    def _read_declarations(self, entry: _Entry, engine: str) -> Declarations | None:
+    def _read_declarations(self, entry: _Entry, engine: Engine) -> Declarations | None:
         """What the statement may use, or None when something is wrong with it, or there is no statement."""
         keys, path, before = entry.keys, entry.path, self._reader.complaint_count
         loops = self._read_loops(keys, path)
@@ -141,7 +137,7 @@ class InstructionReader:
         self._check_one_destination(keys.get("to"), f"{path}.to", destinations)
         operands = (*sources, *destinations)
         self._check_names(entry, [operand.name for operand in operands], list(immediates))
-        self._operands.check_reach(keys, path, self._machine.engines[engine], sources, destinations)
+        self._operands.check_reach(keys, path, engine, sources, destinations)
         if self._reader.complaint_count > before or "do" not in keys or not destinations:
             return None
         operands = with_dram_elements(operands)
@@ -196,11 +192,11 @@ class InstructionReader:
                     self._reader.complain(child.where, f"{entry.path}.{key}.{name}", message)
 
     def _format(
-        self, entry: _Entry, opcode: int, engine: str, declared: Declarations, statement: Statement
+        self, entry: _Entry, opcode: int, engine: Engine, declared: Declarations, statement: Statement
     ) -> InstructionFormat:
         fields = lay_out_fields(
             opcode,
-            ENGINES,
+            self._machine.engines,
             self._machine.wait_bits,
             declared.loops,
             declared.operands,
@@ -228,8 +224,7 @@ class InstructionReader:
         """Complain of what the engine cannot do, and of an instruction that is too long."""
         machine = self._machine
         if machine.is_array_known:
-            template = TEMPLATES[format.engine]
-            for message in violations(format, template, machine.memories, machine.rows, machine.cols, machine.lanes):
+            for message in violations(format, machine.memories):
                 self._reader.complain(entry.keys["do"].where, entry.path, message)
         if format.bits > MAX_INSTRUCTION_BITS:
             self._reader.complain(
@@ -247,7 +242,7 @@ class InstructionReader:
 
 def _array_violations(formats: Sequence[InstructionFormat]) -> Iterator[tuple[str, str]]:
     """All systolic instructions share one array, so they use the same memories."""
-    systolic = [format for format in formats if TEMPLATES[format.engine] is Template.SYSTOLIC]
+    systolic = [format for format in formats if format.engine.template is Template.SYSTOLIC]
     for format in systolic[1:]:
         first = systolic[0]
         if [operand.memory for operand in format.operands] != [operand.memory for operand in first.operands]:

@@ -14,7 +14,7 @@ from tilewright.isa.language.expressions import Expr, Scope
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.language.statement import Statement, parse_statement
-from tilewright.isa.machine.machine import TEMPLATES, Template
+from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.memory import storage_bits
 
 
@@ -25,12 +25,12 @@ class StatementReader:
         self._reader = reader
         self._machine = machine
 
-    def read(self, tree: Tree, path: str, engine: str, declared: Declarations) -> Statement | None:
+    def read(self, tree: Tree, path: str, engine: Engine, declared: Declarations) -> Statement | None:
         """The statement of an instruction of `engine`, or None when it is wrong."""
         text = self._reader.word(tree, path)
         if not isinstance(tree.value, str):
             return None
-        if TEMPLATES[engine] is Template.DMA:
+        if engine.template is Template.DMA:
             return self._read_move(tree, path, text, declared)
         result = declared.destination.element.type
         if result is None:

@@ -8,17 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
+from typing import assert_never
+
+import yaml
 
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS
-from tilewright.isa.machine.machine import (
-    ENGINES,
-    TEMPLATES,
-    USUAL_FETCH_BEATS,
-    USUAL_FLIGHTS,
-    Counting,
-    Template,
-)
+from tilewright.isa.machine.engine import Direction, Dma, Template
+from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, Counting
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.timing import BURST_BEATS
 
@@ -93,7 +91,15 @@ class Either:
     kinds: tuple[Kind, ...]
 
 
-Kind = Whole | Word | Words | TypeName | Section | Names | Either
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """A mapping from names to engines: each has the keys of its kind, which is usual for its name, or that it says."""
+
+    sections: Mapping[EngineKind, Section]
+    usual: Mapping[str, EngineKind]
+
+
+Kind = Whole | Word | Words | TypeName | Section | Names | Either | Instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +148,68 @@ MEMORY_KEYS = {
 
 MEMORY = Section(MEMORY_KEYS, exactly_one_of=("depth", "kib"))
 
-DRAM_END = {"load": "reads", "store": "writes"}
-"""The key of an engine whose list is exactly [dram]; every other list is of on-chip memories."""
+ON_CHIP, OFF_CHIP = Words(excluded=(DRAM,)), Words((DRAM,), is_all=True)
+"""What an engine reaches: memories on chip, or exactly [dram]."""
+
+USUAL_DMA = {Direction.IN: Dma(Direction.IN, 4, 16, 2), Direction.OUT: Dma(Direction.OUT, 2, 2, 3)}
+"""What DMA engines have under way where the machine's file says nothing else: more makes no network faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    """A template and, of a DMA engine, its direction: what decides which keys an engine has."""
+
+    template: Template
+    direction: Direction | None = None
+
+    def __str__(self) -> str:
+        end = {None: "", Direction.IN: " that reads dram", Direction.OUT: " that writes dram"}[self.direction]
+        return f"{self.template} engine{end}"
+
+
+def _usual_kinds() -> Mapping[str, EngineKind]:
+    text = resources.files(__package__).joinpath("usual_engines.yaml").read_text()
+    return {
+        name: EngineKind(Template(said["template"]), Direction(said["direction"]) if "direction" in said else None)
+        for name, said in yaml.safe_load(text).items()
+    }
+
+
+USUAL_KINDS = _usual_kinds()
+"""The kinds of engines whose entries do not say a template, by the engines' names."""
+
+TEMPLATE = Word(tuple(template.value for template in Template))
+
+
+def _engine_section(kind: EngineKind, own: Mapping[str, Key]) -> Section:
+    """The keys of an engine: its template, its queue, those of its kind, and what it reaches."""
+    reads = OFF_CHIP if kind.direction is Direction.IN else ON_CHIP
+    writes = OFF_CHIP if kind.direction is Direction.OUT else ON_CHIP
+    about = f"What it is an instance of; may be left out of engines called {', '.join(USUAL_KINDS)}."
+    return Section(
+        {
+            "template": Key(TEMPLATE, about, is_needed=False),
+            "queue": Key(Whole(1, 64), "Instructions that wait in its queue."),
+            **own,
+            "reads": Key(reads, "Memories that it has read ports to."),
+            "writes": Key(writes, "Memories that it has write ports to."),
+        }
+    )
+
+
+def _dma_keys(usual: Dma) -> dict[str, Key]:
+    bursts, beats = {
+        Direction.IN: ("cut into words", "Beats that have come and wait to be cut into words"),
+        Direction.OUT: ("sent", "Parts of words, of a beat's size, that are read and not yet sent"),
+    }[usual.direction]
+    about = {
+        "contexts": (Whole(2, 16), "Instructions that are started and not yet completed", usual.contexts),
+        "bursts": (Whole(1, 64), f"Bursts that are addressed and not all {bursts}", usual.bursts),
+        "beats": (Whole(1, 256), beats, usual.beats),
+    }
+    return {
+        key: Key(kind, f"{text}; {value} if left out.", is_needed=False) for key, (kind, text, value) in about.items()
+    }
 
 
 _RESULTS = Key(
@@ -151,48 +217,29 @@ _RESULTS = Key(
     "Results that may wait where the array writes too; enough for one each cycle if left out.",
     is_needed=False,
 )
-_BURSTS_WAIT = {"load": "cut into words", "store": "sent"}
-_BEATS_ABOUT = {
-    "load": "Beats that have come and wait to be cut into words",
-    "store": "Parts of words, of a beat's size, that are read and not yet sent",
+
+
+def _keys_of(kind: EngineKind) -> Mapping[str, Key]:
+    """The keys that only engines of a kind have."""
+    match kind.template:
+        case Template.DMA:
+            assert kind.direction is not None
+            return _dma_keys(USUAL_DMA[kind.direction])
+        case Template.SYSTOLIC:
+            return {}
+        case Template.VECTOR:
+            return {"results": _RESULTS}
+        case _:
+            assert_never(kind.template)
+
+
+ENGINE_SECTIONS: Mapping[EngineKind, Section] = {
+    kind: _engine_section(kind, _keys_of(kind))
+    for template in Template
+    for direction in (Direction if template is Template.DMA else (None,))
+    for kind in (EngineKind(template, direction),)
 }
-
-
-def _engine_keys(engine: str) -> dict[str, Key]:
-    def reach(key: str) -> Words:
-        return Words((DRAM,), is_all=True) if DRAM_END.get(engine) == key else Words(excluded=(DRAM,))
-
-    return {
-        "queue": Key(Whole(1, 64), "Instructions that wait in its queue."),
-        **({"results": _RESULTS} if TEMPLATES[engine] is Template.VECTOR else {}),
-        **(_flight_keys(engine) if engine in USUAL_FLIGHTS else {}),
-        "reads": Key(reach("reads"), "Memories that it has read ports to."),
-        "writes": Key(reach("writes"), "Memories that it has write ports to."),
-    }
-
-
-def _flight_keys(engine: str) -> dict[str, Key]:
-    usual = USUAL_FLIGHTS[engine]
-    about = {
-        "contexts": (Whole(2, 16), "Instructions that are started and not yet completed", usual.contexts),
-        "bursts": (Whole(1, 64), f"Bursts that are addressed and not all {_BURSTS_WAIT[engine]}", usual.bursts),
-        "beats": (Whole(1, 256), _BEATS_ABOUT[engine], usual.beats),
-    }
-    return {
-        key: Key(kind, f"{text}; {value} if left out.", is_needed=False) for key, (kind, text, value) in about.items()
-    }
-
-
-_ENGINE_ABOUT = {
-    "load": "DMA in: DRAM to on-chip memories.",
-    "mma": "The systolic array.",
-    "vec": "The vector engine, generated from the statements of its instructions.",
-    "store": "DMA out: on-chip memories to DRAM.",
-}
-
-ENGINE_KEYS = {engine: _engine_keys(engine) for engine in ENGINES}
-
-ENGINES_KEYS = {engine: Key(Section(ENGINE_KEYS[engine]), _ENGINE_ABOUT[engine]) for engine in ENGINES}
+"""The keys of an engine, by its kind."""
 
 LOOP_BITS = Whole(1, 24)
 FIELD_BITS = Whole(1, 48)
@@ -214,7 +261,7 @@ STATEMENT = Word(
 
 INSTRUCTION_KEYS = {
     "about": Key(Word(), "What it does, in a line; the manual prints it.", is_needed=False),
-    "engine": Key(Word(ENGINES), "The engine that runs it."),
+    "engine": Key(Word(), "The engine that runs it."),
     "opcode": Key(Whole(0, (1 << OPCODE_BITS) - 1), "Its number; the next free one if left out.", is_needed=False),
     "if": Key(
         Whole(0, 1),
@@ -277,7 +324,10 @@ MACHINE_KEYS = {
         is_needed=False,
     ),
     "memories": Key(Names(MEMORY, excluded=(DRAM,)), "On-chip memories by name."),
-    "engines": Key(Section(ENGINES_KEYS), "Which memories each engine has ports to, and its queue."),
+    "engines": Key(
+        Instances(ENGINE_SECTIONS, USUAL_KINDS),
+        "Engines by name: which memories each has ports to, and its queue.",
+    ),
     "instructions": Key(Names(Section(INSTRUCTION_KEYS)), "Instructions by mnemonic."),
 }
 

@@ -1,24 +1,21 @@
-"""The sections of a machine file: array, memories, engines; its instructions are in instruction_file.py."""
+"""The sections of a machine file: array, memories; engine_file.py has its engines, instruction_file.py the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from weakref import WeakValueDictionary
 
 import yaml
 
 from tilewright.isa.errors import IsaError
+from tilewright.isa.files.engine_file import EngineReader
 from tilewright.isa.files.expression import names_in
 from tilewright.isa.files.instruction_context import MachineSizes
 from tilewright.isa.files.instruction_file import InstructionReader
 from tilewright.isa.files.keys import (
     ARRAY_KEYS,
     DEPTH,
-    DRAM_END,
     DRAM_KEYS,
-    ENGINE_KEYS,
-    ENGINES_KEYS,
     MACHINE_KEYS,
     MEMORY,
     PARAMETER,
@@ -27,15 +24,8 @@ from tilewright.isa.files.keys import (
 from tilewright.isa.files.reader import MOST_COMPLAINTS, Reader, TooManyComplaints
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.machine.machine import (
-    ENGINES,
-    USUAL_FETCH_BEATS,
-    USUAL_FLIGHTS,
-    Counting,
-    Engine,
-    Flight,
-    Machine,
-)
+from tilewright.isa.machine.engine import Engine, Systolic
+from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, Counting, Machine
 from tilewright.isa.machine.memory import DRAM, Dram, Element, Memory, integer_element, structured_element
 
 MORE = f"there may be more than these {MOST_COMPLAINTS} faults; correct them first"
@@ -77,7 +67,6 @@ class _Builder:
         self._memories: dict[str, Memory] = {}
         self._faulty_memories: list[str] = []  # nothing that follows from these is complained of
         self._engines: dict[str, Engine] = {}
-        self._flights: dict[str, Flight] = {}
         self._is_array_known = True  # otherwise what follows from its sizes is not complained of
 
     def build(self) -> Machine:
@@ -104,7 +93,7 @@ class _Builder:
         fetch_beats = self.reader.number_or(USUAL_FETCH_BEATS, top, "", "fetch_beats", MACHINE_KEYS)
         counting = self._read_counting(top.get("counters"))
         self._read_memories(top.get("memories"))
-        self._read_engines(top.get("engines"))
+        self._engines = EngineReader(self.reader, self._places()).read(top.get("engines"), Systolic(rows, cols), lanes)
         formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
         if self.reader.complaint_count:
             raise MachineFileError(self.reader.complaints())
@@ -113,15 +102,11 @@ class _Builder:
         return Machine(
             name=name,
             about=about,
-            rows=rows,
-            cols=cols,
-            lanes=lanes,
             rounding=self._rounding,
             wait_bits=wait_bits,
             dram=dram,
             memories=self._memories,
             engines=self._engines,
-            flights=self._flights,
             fetch_beats=fetch_beats,
             counting=counting,
             formats={format.mnemonic: format for format in formats},
@@ -143,6 +128,10 @@ class _Builder:
             faulty_memories=tuple(self._faulty_memories),
             engines=self._engines,
         )
+
+    def _places(self) -> list[str]:
+        """Every memory that an engine may name."""
+        return [DRAM, *dict.fromkeys([*self._memories, *self._faulty_memories])]
 
     def _read_parameters(self, tree: Tree | None) -> None:
         """Parameters in the order of the file: each may use those above it, so that none can depend on itself."""
@@ -245,38 +234,6 @@ class _Builder:
                 self.reader.complain(tree.where, path, "a structure needs at least one field")
             return None
         return structured_element(known)
-
-    def _read_engines(self, tree: Tree | None) -> None:
-        children = self.reader.mapping(tree, "engines", ENGINES_KEYS)
-        places = [DRAM, *dict.fromkeys([*self._memories, *self._faulty_memories])]
-        for name in ENGINES:
-            path = f"engines.{name}"
-            keys = self.reader.mapping(children.get(name), path, ENGINE_KEYS[name])
-            queue = self.reader.number(keys, path, "queue", ENGINE_KEYS[name])
-            reads = self.reader.words(keys.get("reads"), f"{path}.reads", places)
-            writes = self.reader.words(keys.get("writes"), f"{path}.writes", places)
-            has_results = "results" in keys and "results" in ENGINE_KEYS[name]
-            results = self.reader.number(keys, path, "results", ENGINE_KEYS[name]) if has_results else None
-            self._engines[name] = Engine(name, queue, reads, writes, results)
-            if name in USUAL_FLIGHTS:
-                self._flights[name] = self._read_flight(keys, path, name)
-            for key, reached in (("reads", reads), ("writes", writes)):
-                if key not in keys:
-                    continue
-                needs_dram = DRAM_END.get(name) == key
-                if needs_dram and reached != (DRAM,):
-                    self.reader.complain(keys[key].where, f"{path}.{key}", f"the {name} engine {key} exactly [dram]")
-                if not needs_dram and DRAM in reached:
-                    self.reader.complain(
-                        keys[key].where, f"{path}.{key}", f"the {name} engine's {key} are on chip, not dram"
-                    )
-
-    def _read_flight(self, keys: Mapping[str, Tree], path: str, engine: str) -> Flight:
-        """What a DMA engine may have under way, as the file says or as usual."""
-        usual = asdict(USUAL_FLIGHTS[engine])
-        return Flight(
-            **{key: self.reader.number_or(value, keys, path, key, ENGINE_KEYS[engine]) for key, value in usual.items()}
-        )
 
 
 def _canonical(tree: Tree, name: str) -> str:

@@ -19,6 +19,8 @@ from tilewright.isa.files.keys import (
     NAME,
     QUOTED_NUMBER,
     Either,
+    EngineKind,
+    Instances,
     Key,
     Kind,
     Names,
@@ -107,6 +109,8 @@ def _schema(kind: Kind, is_overlay: bool) -> Schema:
             return _section(kind, is_overlay)
         case Names():
             return _names(kind, is_overlay)
+        case Instances():
+            return _instances(kind, is_overlay)
         case Either(kinds=kinds):
             return {"anyOf": [_schema(choice, is_overlay) for choice in kinds]}
         case _:
@@ -190,4 +194,28 @@ def _names(kind: Names, is_overlay: bool) -> Schema:
         schema["minProperties"] = kind.least
     if kind.most is not None and not is_overlay:
         schema["maxProperties"] = kind.most
+    return schema
+
+
+def _instances(kind: Instances, is_overlay: bool) -> Schema:
+    """Engines by name: of a usual name, it may leave its template out; in an overlay, the file below may say it."""
+    saying = [_engine(of, section, is_overlay, says=True) for of, section in kind.sections.items()]
+    plain = {of: _engine(of, section, is_overlay, says=False) for of, section in kind.sections.items()}
+    usual = {name: {"anyOf": [plain[of], *saying]} for name, of in kind.usual.items()}
+    other = {"anyOf": [*plain.values(), *saying] if is_overlay else saying}
+    return {
+        "type": "object",
+        "properties": {name: _removable(schema, is_overlay) for name, schema in usual.items()},
+        "patternProperties": {_name_pattern(NAME, tuple(kind.usual)): _removable(other, is_overlay)},
+        "additionalProperties": False,
+    }
+
+
+def _engine(of: EngineKind, section: Section, is_overlay: bool, says: bool) -> Schema:
+    """An engine of a kind, which says its template or does not."""
+    schema = _section(section, is_overlay)
+    if says:
+        schema["properties"]["template"] = {**schema["properties"]["template"], "enum": [of.template.value]}
+        return {**schema, "required": ["template", *schema.get("required", ())]}
+    del schema["properties"]["template"]
     return schema

@@ -6,7 +6,7 @@ per operand its region (DRAM only), base and strides, the immediates, the flags.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -15,6 +15,7 @@ from operator import itemgetter
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.statement import Statement
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.memory import DRAM, Element
 
 OPCODE = "opcode"
@@ -94,7 +95,7 @@ class InstructionFormat:
     mnemonic: str
     about: str
     opcode: int
-    engine: str
+    engine: Engine
     loops: tuple[Loop, ...]  # outermost first
     sources: tuple[Operand, ...]
     destination: Operand
@@ -207,7 +208,7 @@ class InstructionFormat:
 
 def lay_out_fields(
     opcode: int,
-    wait_engines: tuple[str, ...],
+    wait_engines: Iterable[str],
     wait_bits: int,
     loops: tuple[Loop, ...],
     operands: tuple[Operand, ...],
@@ -260,7 +261,7 @@ class Instruction:
         return self.format.mnemonic
 
     @property
-    def engine(self) -> str:
+    def engine(self) -> Engine:
         return self.format.engine
 
     @cached_property

@@ -11,7 +11,8 @@ from tilewright.isa import timing
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionField, InstructionFormat, Operand
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Dma, Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.pages.show import kib_text, loops_text, word_text
 from tilewright.isa.timing import statement_stages
@@ -38,9 +39,11 @@ def difference(a: Machine, b: Machine) -> tuple[str, ...]:
 
 
 def _sizes(a: Machine, b: Machine) -> Iterator[str]:
-    if (a.rows, a.cols) != (b.rows, b.cols):
-        yield f"array: {a.rows}×{a.cols} → {b.rows}×{b.cols}, {a.rows * a.cols} → {b.rows * b.cols} MACs a cycle"
-    yield from _change("lanes", a.lanes, b.lanes)
+    old, new = a.array, b.array
+    if old != new:
+        macs = f"{old.rows * old.cols} → {new.rows * new.cols} MACs a cycle"
+        yield f"array: {old.rows}×{old.cols} → {new.rows}×{new.cols}, {macs}"
+    yield from _change("lanes", a.vector.lanes, b.vector.lanes)
     yield from _change("rounding", a.rounding.value, b.rounding.value)
     yield from _change("wait_bits", a.wait_bits, b.wait_bits)
     yield from _change("fetch_beats", a.fetch_beats, b.fetch_beats)
@@ -84,10 +87,9 @@ def _engines(a: Machine, b: Machine) -> Iterator[str]:
     for name, engine in a.engines.items():
         other = b.engines[name]
         yield from _change(f"engines.{name}.queue", engine.queue_depth, other.queue_depth)
-        if name in a.flights:
-            limits = asdict(b.flights[name])
-            for limit, old in asdict(a.flights[name]).items():
-                yield from _change(f"engines.{name}.{limit}", old, limits[limit])
+        limits = asdict(other.settings)
+        for limit, old in asdict(engine.settings).items() if isinstance(engine.settings, Dma) else ():
+            yield from _change(f"engines.{name}.{limit}", old, limits.get(limit))
         yield from _reach(f"engines.{name}.reads", engine.reads, other.reads)
         yield from _reach(f"engines.{name}.writes", engine.writes, other.writes)
 
@@ -116,7 +118,7 @@ def _instructions(a: Machine, b: Machine) -> Iterator[str]:
 
 
 def _instruction(a: InstructionFormat, b: InstructionFormat) -> Iterator[str]:
-    yield from _change("engine", a.engine, b.engine)
+    yield from _change("engine", a.engine.name, b.engine.name)
     yield from _change("opcode", a.opcode, b.opcode)
     yield from _change("loops", loops_text(a), loops_text(b))
     yield from _change("reduce", ", ".join(a.reduce_loops) or "none", ", ".join(b.reduce_loops) or "none")
@@ -209,8 +211,8 @@ def _timing(a: Machine, b: Machine) -> Iterator[str]:
         old, new = getattr(timing, name)(a), getattr(timing, name)(b)
         if old != new:
             yield f"timing.{name}: {old} → {new} cycles. {about}"
-    for format in b.formats_of("vec"):
-        if format.mnemonic in a.formats and a.formats[format.mnemonic].engine == format.engine:
+    for format in b.formats_of(Template.VECTOR):
+        if format.mnemonic in a.formats and a.formats[format.mnemonic].engine.name == format.engine.name:
             old, new = (statement_stages(f.statement.expr) for f in (a.formats[format.mnemonic], format))
             yield from _change(f"timing of {format.mnemonic}, in stages", old, new)
 
@@ -256,12 +258,12 @@ def _meaning(machine: Machine, name: str) -> tuple[object, ...]:
     format = machine.formats[name]
     widths = tuple(machine.memories[o.memory].width for o in format.operands if o.memory != DRAM)
     loops = tuple((loop.name, loop.is_reduce) for loop in format.loops)
-    array = (machine.rows, machine.cols) if machine.engines[format.engine].template is Template.SYSTOLIC else ()
+    array = (machine.array.rows, machine.array.cols) if format.engine.template is Template.SYSTOLIC else ()
     nodes = tuple(
         (n.op, n.name, n.field, n.value, n.type, n.rounding if n.op is Op.ROUND_SHIFT else None, len(n.args))
         for n in walk(format.statement.expr)
     )
-    return format.engine, loops, format.operands, widths, array, format.has_accumulate, nodes
+    return format.engine.name, loops, format.operands, widths, array, format.has_accumulate, nodes
 
 
 def _some(names: Sequence[str], count: int) -> str:

@@ -53,6 +53,7 @@ _ROUNDINGS = {
 
 
 def _introduction(machine: Machine) -> list[str]:
+    array = machine.array
     return [
         f"# {machine.name}: instruction set",
         "",
@@ -60,8 +61,8 @@ def _introduction(machine: Machine) -> list[str]:
         "",
         f"Generated from the machine's YAML by `tilewright isa manual {quoted(machine.name)}`; do not edit.",
         "",
-        f"In each cycle, the array takes a vector of {machine.rows} elements and gives {machine.cols} sums. The vector "
-        f"engine has {machine.lanes} lanes. An instruction has {machine.instruction_bytes} bytes. The machine's "
+        f"In each cycle, the array takes a vector of {array.rows} elements and gives {array.cols} sums. The vector "
+        f"engine has {machine.vector.lanes} lanes. An instruction has {machine.instruction_bytes} bytes. The machine's "
         f"identity is the SHA-256 of its canonical YAML: `{machine.hash}`.",
         "",
     ]

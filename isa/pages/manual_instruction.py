@@ -10,7 +10,8 @@ from tilewright.isa.engines.templates import is_transposing, systolic_activation
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import FieldKind, InstructionField, InstructionFormat, Operand
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Dma, Systolic, Template, Vector
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.pages.markdown import markdown_table
 from tilewright.isa.pages.mathematics import statement_mathematics
@@ -46,7 +47,7 @@ def instruction_section(
     if costs is not None:
         yield f"Cost: {costs[format.mnemonic]}"
         yield ""
-    if machine.engines[format.engine].template is Template.VECTOR:
+    if format.engine.template is Template.VECTOR:
         yield from _datapath(format, machine)
     rows = [_field_row(field, format) for field in format.fields]
     yield from markdown_table(["bits", "field", "type", "values", "meaning"], rows)
@@ -58,7 +59,7 @@ def instruction_section(
 def _meaning(format: InstructionFormat, machine: Machine) -> Iterator[str]:
     kept = [loop.name for loop in format.loops if not loop.is_reduce]
     yield f"for all {', '.join(f'{name} < trip.{name}' for name in kept)}:"
-    match machine.engines[format.engine].template:
+    match format.engine.template:
         case Template.DMA:
             yield f"    {format.destination.name} ← {format.sources[0].name}, byte for byte"
         case Template.SYSTOLIC:
@@ -66,13 +67,13 @@ def _meaning(format: InstructionFormat, machine: Machine) -> Iterator[str]:
             element = "col, row" if is_transposing(format) else "row, col"
             old = f"{format.destination.name}[col] · accumulate + " if format.has_accumulate else ""
             wraps = next(node for node in walk(format.statement.expr) if node.op is Op.WRAP)
-            yield f"  for all col < {machine.cols}:"
+            yield f"  for all col < {machine.array.cols}:"
             yield (
                 f"    {format.destination.name}[col] ← wrap_{wraps.type}({old}Σ[{', '.join(format.reduce_loops)}, "
-                f"row < {machine.rows}] {a}[row] · {w}[{element}])"
+                f"row < {machine.array.rows}] {a}[row] · {w}[{element}])"
             )
         case Template.VECTOR:
-            yield f"  in each of {machine.lanes} lanes:"
+            yield f"  in each of {machine.vector.lanes} lanes:"
             yield f"    {statement_mathematics(format)}"
         case template:
             assert_never(template)
@@ -96,7 +97,7 @@ def _block_text(operand: Operand, format: InstructionFormat, machine: Machine) -
         return f", {_word_bytes(format, machine)} bytes"
     if operand.block == 1:
         return ""
-    if machine.engines[format.engine].template is Template.SYSTOLIC and operand is systolic_weights(format):
+    if format.engine.template is Template.SYSTOLIC and operand is systolic_weights(format):
         side = "column" if is_transposing(format) else "row"
         return f" and the {operand.block - 1} words after it, one for each {side} of the array"
     return f" and the {operand.block - 1} words after it" if operand.block > 2 else " and the word after it"
@@ -130,35 +131,34 @@ def _amount_text(operand: Operand, format: InstructionFormat, machine: Machine) 
 
 
 def _timing(format: InstructionFormat, machine: Machine) -> str:
-    match machine.engines[format.engine].template:
-        case Template.VECTOR:
+    match format.engine.settings:
+        case Vector():
             return (
                 "let N be the number of iterations (the product of the trip counts). They occupy the engine for N "
                 f"cycles. The datapath has {statement_stages(format.statement.expr)} stages for this statement. "
                 f"Without port conflicts, the instruction completes N + {vec_write(format) + 1} cycles after its start."
             )
-        case Template.SYSTOLIC:
+        case Systolic(rows):
             count = tile_loops(format)
             tiles = "·".join(f"trip.{loop.name}" for loop in format.loops[:count]) or "1"
             vectors = "·".join(f"trip.{loop.name}" for loop in format.loops[count:]) or "1"
-            least = max(machine.rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
+            least = max(rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
             return (
                 f"there are T = {tiles} weight tiles of V = {vectors} vectors. A tile takes max(V, {least}) cycles, "
                 f"so the array is never idle between tiles if V ≥ {least}. Without port conflicts, the instruction "
                 f"completes (T - 1) · max(V, {least}) + V + {MMA_WEIGHT_LEAD + mma_write(machine) + 1} cycles after "
                 "its start."
             )
-        case Template.DMA:
+        case Dma(contexts=contexts):
             word = _word_bytes(format, machine)
-            contexts = machine.flights[format.engine].contexts
             return (
                 f"at most one word ({word} bytes) and one bus beat ({machine.dram.bus_bytes} bytes) in each cycle. If "
                 f"the last loop moves by {word} bytes in DRAM, its iterations share bursts. Otherwise, each word has "
                 f"bursts of its own. The first beat comes at least {machine.dram.latency_cycles} cycles after its "
                 f"request. Up to {contexts} instructions are under way at the same time."
             )
-        case template:
-            assert_never(template)
+        case _ as never:
+            assert_never(never)
 
 
 def _datapath(format: InstructionFormat, machine: Machine) -> Iterator[str]:

@@ -39,8 +39,8 @@ def list_machines(machines: Sequence[Machine]) -> Table:
     rows = tuple(
         (
             m.name,
-            f"{m.rows}×{m.cols}",
-            m.lanes,
+            f"{m.array.rows}×{m.array.cols}",
+            m.vector.lanes,
             ", ".join(f"{memory.name} {kib_text(memory)}" for memory in m.memories.values()),
             m.dram.bus_bytes,
         )
@@ -50,12 +50,12 @@ def list_machines(machines: Sequence[Machine]) -> Table:
 
 
 def _machine(machine: Machine) -> Table:
-    dram = machine.dram
+    dram, array = machine.dram, machine.array
     rows = (
         ("name", machine.name),
         ("about", machine.about),
-        ("array", f"{machine.rows}×{machine.cols}: vectors of {machine.rows} elements in, {machine.cols} sums out"),
-        ("lanes", f"{machine.lanes} elements a word of the vector engine"),
+        ("array", f"{array.rows}×{array.cols}: vectors of {array.rows} elements in, {array.cols} sums out"),
+        ("lanes", f"{machine.vector.lanes} elements a word of the vector engine"),
         ("rounding", f"ties: {machine.rounding.value}"),
         ("bus", f"{dram.bus_bytes} bytes a beat, {dram.latency_cycles} cycles latency"),
         ("memories", f"{sum(m.bytes for m in machine.memories.values()) / 1024:g} KiB in all"),
@@ -92,15 +92,15 @@ def _statements(machine: Machine) -> Table:
 
 def peak_rates(machine: Machine) -> Table:
     """What the machine does at best. Below the ridge point, in MACs a byte of DRAM traffic, the bus bounds a layer."""
-    macs, bus = machine.rows * machine.cols, machine.dram.bus_bytes
+    macs, bus = machine.array.rows * machine.array.cols, machine.dram.bus_bytes
     rows: tuple[tuple[Cell, ...], ...] = (
         ("array", macs, "MACs a cycle"),
         ("vector engine", 1, "words a cycle"),
-        ("vector engine", machine.lanes, "elements a cycle"),
+        ("vector engine", machine.vector.lanes, "elements a cycle"),
         ("vector engine", vec_stages(machine), "stages"),
         ("DRAM, each way", bus, "bytes a cycle"),
         ("ridge point", macs / bus, "MACs a byte"),
-        ("weight tile, on chip", machine.rows, "cycles, hidden behind as many vectors"),
+        ("weight tile, on chip", machine.array.rows, "cycles, hidden behind as many vectors"),
     )
     return Table("Peak rates", ("what", "rate", "unit"), rows)
 

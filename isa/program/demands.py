@@ -11,7 +11,8 @@ from collections.abc import Container, Iterable, Sequence
 from math import prod
 
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.machine import TEMPLATES, Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.budgets import Budgets, require
 from tilewright.isa.program.program import Program, Tensor
@@ -121,8 +122,8 @@ def _elements_of(instruction: Instruction, machine: Machine) -> int:
         moving |= moved
         if operand.memory != DRAM:
             elements += _visits(instruction, moved) * operand.block * machine.memories[operand.memory].width
-    is_vector = TEMPLATES[instruction.engine] is Template.VECTOR
-    return elements + (_visits(instruction, moving) * machine.lanes if is_vector else 0)
+    is_vector = instruction.engine.template is Template.VECTOR
+    return elements + (_visits(instruction, moving) * machine.vector.lanes if is_vector else 0)
 
 
 def _visits(instruction: Instruction, loops: Container[str]) -> int:

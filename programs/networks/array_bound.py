@@ -75,7 +75,7 @@ def layers(name: str) -> Iterator[Layer]:
 
 def row(name: str, machine: Machine, show_layers: bool) -> str:
     """A network's row in Markdown, after its depthwise layers if they are asked for."""
-    size = machine.rows, machine.cols
+    size = machine.array.rows, machine.array.cols
     found = list(layers(name))
     depthwise = [layer for layer in found if layer.is_depthwise]
     if show_layers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tilewright.isa.machine.engine import Direction, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.proof.array import array, reduced_arrays
 from tilewright.rtl.proof.bursts import bursts_of
@@ -49,12 +50,12 @@ def engine_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
     """Address generators, bursts and everything else of the engines and the bus, for each machine of its own sizes."""
     for group in groups(machines, [bus_key(machine) for machine in machines]):
         machine = group[0]
-        if machine.formats_of("vec"):
+        if machine.formats_of(Template.VECTOR):
             yield from named(vector_addresses(machine), group, machines)
-        if machine.formats_of("mma"):
+        if machine.formats_of(Template.SYSTOLIC):
             yield from named(mma_engine(machine), group, machines)
-        for engine, subject in {"load": load_engine, "store": store_engine}.items():
-            yield from named(bursts_of(machine, engine), group, machines)
+        for direction, subject in {Direction.IN: load_engine, Direction.OUT: store_engine}.items():
+            yield from named(bursts_of(machine, machine.dma(direction)), group, machines)
             yield from named(subject(machine), group, machines)
     for group in groups(machines, [machine.dram for machine in machines]):
         for of_bus in (fetch, read_channel):
@@ -112,4 +113,4 @@ def bus_key(machine: Machine) -> Hashable:
         (format.mnemonic, format.loops, format.fields, format.operands) for format in machine.formats.values()
     )
     sizes = tuple((m.name, m.word_bytes, m.depth, m.banks) for m in machine.memories.values())
-    return machine.dram, machine.instruction_bytes, machine.rows, machine.cols, sizes, instructions
+    return machine.dram, machine.instruction_bytes, machine.array.rows, machine.array.cols, sizes, instructions

@@ -9,6 +9,7 @@ import z3
 
 from tilewright.isa.engines.templates import is_transposing
 from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.proof.datapath import without_products
 from tilewright.rtl.proof.meaning import as_integer
@@ -23,9 +24,9 @@ Shape = tuple[int, int, bool]
 
 def reduced_arrays(machine: Machine) -> tuple[Shape, ...]:
     """The arrays that are proved for a machine: every processing element of its own one is the same hardware."""
-    if not machine.formats_of("mma"):
+    if not machine.formats_of(Template.SYSTOLIC):
         return ()
-    if any(map(is_transposing, machine.formats_of("mma"))):
+    if any(map(is_transposing, machine.formats_of(Template.SYSTOLIC))):
         return ((2, 2, True), (3, 3, True))
     return ((2, 3, False), (3, 2, False))
 

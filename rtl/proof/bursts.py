@@ -5,6 +5,7 @@ from __future__ import annotations
 import z3
 
 from tilewright.isa.machine.encoding import OPCODE, InstructionFormat
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
@@ -19,7 +20,7 @@ from tilewright.rtl.runs import Bursts, chip_operand, dram_operand
 METHOD = f"{INDUCTIVE}, regions that stay, a start only when free"
 
 
-def bursts_of(machine: Machine, engine: str) -> Subject:
+def bursts_of(machine: Machine, engine: Engine) -> Subject:
     """The bursts of an engine that moves between DRAM and memories, and the walker of its runs."""
     bursts = Bursts(machine, machine.formats_of(engine))
     claims = [

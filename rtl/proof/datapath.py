@@ -10,6 +10,7 @@ from tilewright.isa.engines.datapath_schedule import Unit
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import ACROSS_LANES, Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
@@ -29,7 +30,7 @@ across lanes, which are proved by themselves: here a tree has one lane and as ma
 
 
 def one_lane(machine: Machine) -> Machine:
-    return dataclasses.replace(machine, lanes=LANES)
+    return machine.with_lanes(LANES)
 
 
 def datapath_key(machine: Machine) -> tuple[object, ...]:
@@ -42,7 +43,7 @@ def datapath_key(machine: Machine) -> tuple[object, ...]:
             tuple(format.immediates.items()),
             tuple((table.memory, machine.memories[table.memory].address_bits) for table in format.tables),
         )
-        for format in machine.formats_of("vec")
+        for format in machine.formats_of(Template.VECTOR)
     )
 
 
@@ -175,7 +176,7 @@ class _Question:
         for slot, operand in enumerate(self.format.streams):
             words = self.run.at(f"source_{slot}", self.enters)
             for word in range(operand.block):
-                first = word * self.lane.machine.lanes * operand.element.bits
+                first = word * self.lane.machine.vector.lanes * operand.element.bits
                 for name, low, type_ in _fields(operand.element):
                     found[operand.name, name, word] = _typed(words, first + low, type_)
         immediates, places = self.run.at("immediates", self.enters), immediate_places(self.lane.formats)

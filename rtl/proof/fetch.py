@@ -9,7 +9,7 @@ import z3
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
-from tilewright.rtl.bus import READ_CLIENTS, ReadChannel
+from tilewright.rtl.bus import DMA, FETCH, READ_CLIENTS, ReadChannel
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
 from tilewright.rtl.proof.netlist import Part, netlist
@@ -129,10 +129,10 @@ def _channel_goals(nets: Part) -> list[Goal]:
         *goals,
         Goal("nothing enters unasked", [z3.Not(earlier), free], z3.Not(nets.holds("arvalid", 1))),
         Goal("a request stays until it is accepted", [valid, z3.Not(nets.holds("arready"))], stays),
-        Goal("fetch takes its beats", [nets.at("rid") == READ_CLIENTS.index("fetch")], nets.holds("rready")),
+        Goal("fetch takes its beats", [nets.at("rid") == READ_CLIENTS.index(FETCH)], nets.holds("rready")),
         Goal(
             "load takes its beats",
-            [nets.at("rid") == READ_CLIENTS.index("load")],
-            nets.holds("rready") == nets.holds("load_beat__ready"),
+            [nets.at("rid") == READ_CLIENTS.index(DMA)],
+            nets.holds("rready") == nets.holds("dma_beat__ready"),
         ),
     ]

@@ -12,6 +12,7 @@ import z3
 
 from tilewright.isa.engines.datapath_schedule import Unit, bind, schedule
 from tilewright.isa.language.operations import ACROSS_LANES, Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import integer_shape
@@ -27,8 +28,8 @@ COMBINE: Mapping[Op, Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]] = {
 
 def prove_lane_trees(machine: Machine) -> list[Proof]:
     """A proof for each tree of a machine's vector datapath, at its width."""
-    units = bind(schedule(machine.formats_of("vec")))
-    return [prove_lane_tree(unit, machine.lanes) for unit in units if unit.op in ACROSS_LANES]
+    units = bind(schedule(machine.formats_of(Template.VECTOR)))
+    return [prove_lane_tree(unit, machine.vector.lanes) for unit in units if unit.op in ACROSS_LANES]
 
 
 def prove_lane_tree(unit: Unit, lanes: int) -> Proof:

@@ -6,6 +6,7 @@ from functools import partial
 
 import z3
 
+from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.load import LoadEngine, is_packed
 from tilewright.rtl.proof.bytes import cursor_goals
@@ -229,7 +230,7 @@ class _Engine(DmaEngine):
             waiting, packing, last = in_hand(cycle)
             total = waiting + one_if(packing) + one_if(last)
             started = nets.natural("started", cycle)
-            return z3.And(started == total, z3.ULE(started, self.machine.flights["load"].contexts))
+            return z3.And(started == total, z3.ULE(started, self.machine.dma(Direction.IN).dma.contexts))
 
         starts = nets.moves("instruction")
         taken, entry = nets.at("instruction__payload.bits"), nets.at("packing_queue.input__payload.bits")

@@ -54,14 +54,14 @@ class _Engine:
     def rows_in_range(self, nets: Part, cycle: int) -> z3.BoolRef:
         row = self.row(nets, cycle)
         waits = z3.Implies(z3.Not(nets.holds("tiles.is_active", cycle)), row == 0)
-        return z3.And(z3.ULT(row, self.machine.rows), waits)
+        return z3.And(z3.ULT(row, self.machine.array.rows), waits)
 
     def weight_goals(self, nets: Part) -> list[Goal]:
         """Rows 0, 1, … of the tile at the walker's address, then the walker's next; over with the last one's last."""
         tiles, row = nets.part("tiles"), self.row(nets, 0)
         memory = self.memories[self.engine.weights.memory]
         wanted = tiles.part("walker").signed("address_w") + row
-        reads, is_last_row = nets.holds("w__valid"), row == self.machine.rows - 1
+        reads, is_last_row = nets.holds("w__valid"), row == self.machine.array.rows - 1
         counted = z3.If(is_last_row, number(0), row + 1)
         is_bad = z3.And(tiles.holds("is_active"), z3.Not(in_one_bank(wanted, memory, 1)))
         given = [self.rows_in_range(nets, 0)]
@@ -135,7 +135,7 @@ class _Engine:
         """The reader knows it of the instruction whose rows it reads, and the array gets it with each tile's row 0."""
         started, kept = nets.moves("instruction"), "tiles.transposes"
         begins = z3.And(nets.holds("w__valid"), self.row(nets, 0) == 0)
-        last_row = self.row(nets, 0) == self.machine.rows - 1
+        last_row = self.row(nets, 0) == self.machine.array.rows - 1
         done = z3.Or(z3.Not(nets.holds("tiles.is_active")), z3.And(nets.holds("w__valid"), last_row))
         return [
             *(

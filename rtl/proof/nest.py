@@ -5,6 +5,7 @@ from __future__ import annotations
 import z3
 
 from tilewright.isa.machine.encoding import OPCODE, Loop
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.rtl.nest import NestWalker, Walk, whole_walk
@@ -23,14 +24,14 @@ def vector_walker(machine: Machine) -> NestWalker:
             format,
             {**{f"source{i}": source for i, source in enumerate(format.sources)}, "destination": format.destination},
         )
-        for format in machine.formats_of("vec")
+        for format in machine.formats_of(Template.VECTOR)
     ]
     return NestWalker(machine, walks)
 
 
 def vector_addresses(machine: Machine) -> Subject:
     walker = vector_walker(machine)
-    return Subject(netlist(walker), walker_claims(walker, "vec", ""))
+    return Subject(netlist(walker), walker_claims(walker, machine.of(Template.VECTOR)[0].name, ""))
 
 
 def walker_claims(walker: NestWalker, whose: str, prefix: str) -> list[Claim]:

@@ -8,7 +8,8 @@ import z3
 from amaranth.hdl import unsigned
 
 from tilewright.isa.machine.encoding import OPCODE
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.engine import Direction, Engine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.dispatch import Dispatch, instruction_queue, queue_bits
 from tilewright.rtl.fifo import BlockFifo, Fifo, ShownFifo, queue
@@ -24,26 +25,28 @@ INDUCTIVE = "all inputs, inductive"
 
 def dispatch_key(machine: Machine) -> Hashable:
     """Machines with equal keys have the same dispatch: widths, opcodes, places of fields, depths of queues."""
-    opcodes = tuple((format.opcode, format.engine, format.fields) for format in machine.formats.values())
-    depths = tuple(machine.engines[engine].queue_depth for engine in ENGINES)
+    opcodes = tuple((format.opcode, format.engine.number, format.fields) for format in machine.formats.values())
+    depths = tuple((engine.name, engine.queue_depth) for engine in machine.engines.values())
     return machine.dram.bus_bytes, machine.instruction_bytes, machine.wait_bits, depths, opcodes
 
 
 def inner_queues(machine: Machine) -> set[int]:
     """Depths of the queues inside the DMA engines and fetch."""
-    load, store = machine.flights["load"], machine.flights["store"]
+    load, store = (machine.dma(direction).dma for direction in Direction)
     return {load.contexts, load.beats, store.beats, machine.fetch_beats}
 
 
 def shown_queues(machine: Machine) -> set[int]:
     """Depths of the queues inside the DMA engines whose oldest entry is in a register."""
-    load, store = machine.flights["load"], machine.flights["store"]
+    load, store = (machine.dma(direction).dma for direction in Direction)
     return {load.bursts, store.bursts}
 
 
 def instruction_queues(machine: Machine) -> list[Subject]:
     """One for each engine, with what its queue keeps of its instructions as entries."""
-    return [queue_of(instruction_queue(machine, engine), f"{engine} instructions") for engine in ENGINES]
+    return [
+        queue_of(instruction_queue(machine, engine), f"{engine} instructions") for engine in machine.engines.values()
+    ]
 
 
 def byte_queue(depth: int) -> Subject:
@@ -166,15 +169,16 @@ class _Dispatch:
 
     def __init__(self, machine: Machine, run: Run) -> None:
         self.machine = machine
+        self.engines = tuple(machine.engines.values())
         self.run = run
 
-    def count(self, engine: str, name: str, cycle: int = 0) -> z3.BitVecRef:
+    def count(self, engine: Engine, name: str, cycle: int = 0) -> z3.BitVecRef:
         return integer(self.run.at(f"{engine}_{name}", cycle))
 
-    def level(self, engine: str, cycle: int = 0) -> z3.BitVecRef:
+    def level(self, engine: Engine, cycle: int = 0) -> z3.BitVecRef:
         return integer(self.run.at(f"{engine}_queue.level", cycle))
 
-    def started(self, engine: str, cycle: int = 0) -> z3.BitVecRef:
+    def started(self, engine: Engine, cycle: int = 0) -> z3.BitVecRef:
         return self.count(engine, "dispatched", cycle) - self.level(engine, cycle)
 
     def field(self, bits: z3.BitVecRef, name: str) -> z3.BitVecRef:
@@ -182,29 +186,29 @@ class _Dispatch:
         field = next(iter(self.machine.formats.values())).field(name)
         return integer(z3.Extract(field.low_bit + field.type.bits - 1, field.low_bit, bits))
 
-    def is_offered(self, engine: str) -> z3.BoolRef:
-        return self.run.holds(f"{engine}_instruction__valid", 0)
+    def is_offered(self, engine: Engine) -> z3.BoolRef:
+        return self.run.holds(f"instructions__{engine.number}__valid", 0)
 
-    def starts(self, engine: str) -> z3.BoolRef:
-        return z3.And(self.is_offered(engine), self.run.holds(f"{engine}_instruction__ready", 0))
+    def starts(self, engine: Engine) -> z3.BoolRef:
+        return z3.And(self.is_offered(engine), self.run.holds(f"instructions__{engine.number}__ready", 0))
 
-    def put(self, engine: str) -> z3.BoolRef:
+    def put(self, engine: Engine) -> z3.BoolRef:
         queue = f"{engine}_queue.input"
         return z3.And(self.run.holds(f"{queue}__valid", 0), self.run.holds(f"{queue}__ready", 0))
 
     def start_goals(self) -> list[Goal]:
-        return [goal for engine in ENGINES for goal in self.start_goals_of(engine)]
+        return [goal for engine in self.engines for goal in self.start_goals_of(engine)]
 
-    def start_goals_of(self, engine: str) -> list[Goal]:
+    def start_goals_of(self, engine: Engine) -> list[Goal]:
         """An instruction is offered exactly when no wait is left, and leaves its queue exactly when it starts."""
-        head = self.run.at(f"{engine}_instruction__payload.bits", 0)
-        ended = [z3.UGE(self.count(other, "completed"), self.field(head, f"wait.{other}")) for other in ENGINES]
+        head = self.run.at(f"instructions__{engine.number}__payload.bits", 0)
+        ended = [z3.UGE(self.count(other, "completed"), self.field(head, f"wait.{other}")) for other in self.engines]
         present, halt = self.run.holds(f"{engine}_queue.output__valid", 0), self.run.holds("halt", 0)
         is_taken = z3.And(present, self.run.holds(f"{engine}_queue.output__ready", 0))
         kept, oldest = queue_bits(self.machine, engine), f"{engine}_queue.output__payload"
         same = [
             head == restored(self.run.at(f"{oldest}.bits", 0), kept),
-            self.run.at(f"{engine}_instruction__payload.index", 0) == self.run.at(f"{oldest}.index", 0),
+            self.run.at(f"instructions__{engine.number}__payload.index", 0) == self.run.at(f"{oldest}.index", 0),
         ]
         return [
             Goal(f"waits of {engine}", [self.starts(engine)], z3.And(*ended)),
@@ -215,10 +219,10 @@ class _Dispatch:
 
     def invariant(self, cycle: int) -> z3.BoolRef:
         claims = []
-        for engine in ENGINES:
+        for engine in self.engines:
             dispatched, level = self.count(engine, "dispatched", cycle), self.level(engine, cycle)
             claims += [
-                z3.ULE(level, self.machine.engines[engine].queue_depth),
+                z3.ULE(level, engine.queue_depth),
                 z3.ULE(level, dispatched),
                 z3.ULE(self.count(engine, "completed", cycle), self.started(engine, cycle)),
             ]
@@ -227,23 +231,27 @@ class _Dispatch:
     def assumptions(self) -> list[z3.BoolRef]:
         """No engine retires more than it started, and no program has more instructions of an engine than it may."""
         most, found = self.machine.max_instructions_per_engine, []
-        for engine in ENGINES:
+        for engine in self.engines:
             started = self.started(engine) + bit(self.starts(engine))
             is_owed = z3.ULT(self.count(engine, "completed"), started)
-            found.append(z3.Implies(self.run.holds(f"{engine}_retire", 0), is_owed))
+            found.append(z3.Implies(self.run.holds(f"retires__{engine.number}", 0), is_owed))
             found.append(z3.Implies(self.put(engine), z3.ULT(self.count(engine, "dispatched"), most)))
         return found
 
     def counts(self) -> list[Goal]:
         given = [self.invariant(0), *self.assumptions()]
-        empty = z3.And(*(self.level(engine) == 0 for engine in ENGINES))
+        empty = z3.And(*(self.level(engine) == 0 for engine in self.engines))
         goals = [
             Goal("reset", [self.run.starts_from_reset()], self.invariant(0)),
             Goal("invariant", given, self.invariant(1)),
             Goal("done", [self.invariant(0), self.run.holds("is_done", 0)], empty),
         ]
-        for engine in ENGINES:
-            retires, puts, starts = self.run.holds(f"{engine}_retire", 0), self.put(engine), self.starts(engine)
+        for engine in self.engines:
+            retires, puts, starts = (
+                self.run.holds(f"retires__{engine.number}", 0),
+                self.put(engine),
+                self.starts(engine),
+            )
             steps = [
                 self.count(engine, "completed", 1) == self.count(engine, "completed") + bit(retires),
                 self.count(engine, "dispatched", 1) == self.count(engine, "dispatched") + bit(puts),
@@ -257,8 +265,10 @@ class _Dispatch:
         bits = self.run.at("assembler.output__payload.bits", 0)
         is_full = z3.And(self.run.holds("assembler.output__valid", 0), z3.Not(self.run.holds("halt", 0)))
         is_error = self.run.holds("assembler.output__payload.error", 0)
-        waits = [self.field(bits, f"wait.{other}") for other in ENGINES]
-        is_above = [z3.UGT(wait, self.count(other, "dispatched")) for other, wait in zip(ENGINES, waits, strict=True)]
+        waits = [self.field(bits, f"wait.{other}") for other in self.engines]
+        is_above = [
+            z3.UGT(wait, self.count(other, "dispatched")) for other, wait in zip(self.engines, waits, strict=True)
+        ]
         is_known = self.is_one_of(bits, [format.opcode for format in self.machine.formats.values()])
         is_fault = z3.And(is_full, z3.Or(is_error, z3.Not(is_known), *is_above))
         code, address = self.wanted_fault(bits, is_error, is_known, list(zip(is_above, waits, strict=True)))
@@ -268,7 +278,7 @@ class _Dispatch:
             Goal("code", given, integer(self.run.at("fault__payload.code", 0)) == code),
             Goal("address", given, self.wide_address() == address),
         ]
-        for engine in ENGINES:
+        for engine in self.engines:
             opcodes = [format.opcode for format in self.machine.formats_of(engine)]
             pushed = z3.And(is_full, z3.Not(is_fault), self.is_one_of(bits, opcodes))
             queue = f"{engine}_queue.input__"
@@ -277,7 +287,7 @@ class _Dispatch:
             kept = keeps_fields(self.machine.formats_of(engine), bits, entry)
             goals.append(Goal(f"fields to {engine}", [pushed], kept))
         taken = self.run.holds("assembler.output__ready", 0)
-        goals.append(Goal("taken", [is_full], taken == z3.Or(*(self.put(engine) for engine in ENGINES))))
+        goals.append(Goal("taken", [is_full], taken == z3.Or(*(self.put(engine) for engine in self.engines))))
         return goals
 
     def wanted_fault(

@@ -45,7 +45,7 @@ class _Engine(DmaEngine):
     def __init__(self, engine: StoreEngine) -> None:
         super().__init__(engine, "reader", "is_active")
         self.engine = engine
-        self.flight = engine.machine.flights["store"]
+        self.flight = engine.engine.dma
 
     def is_from(self, nets: Part, name: str, memory: str) -> z3.BoolRef:
         """The instruction whose format is in a net reads this memory."""

@@ -8,7 +8,7 @@ from string import Template
 
 from amaranth.lib.wiring import In
 
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.memory import ways_of
 from tilewright.rtl.ports import built_memory
@@ -48,18 +48,18 @@ def bench_verilog(machine: Machine, has_waves: bool = False) -> str:
         data_high=8 * machine.dram.bus_bytes - 1,
         strobe_high=machine.dram.bus_bytes - 1,
         word_high=word_bits - 1,
-        engine_high=len(ENGINES) - 1,
+        engine_high=len(machine.engines) - 1,
         clear=_lines(_clear(machine)),
         dump=_lines(_dump(machine)),
-        waves=_waves() if has_waves else "",
+        waves=_waves(machine) if has_waves else "",
         signs=SIGNS.read_text(),
     )
 
 
-def _waves() -> str:
+def _waves(machine: Machine) -> str:
     """Signals for each engine, and the calls that set them."""
-    declared = [f"int {e}_instruction; bit [191:0] {e}_mnemonic; bit [319:0] {e}_layer;" for e in ENGINES]
-    set_ = [f"tilewright_shown({n}, {e}_instruction, {e}_mnemonic, {e}_layer);" for n, e in enumerate(ENGINES)]
+    declared = [f"int {e}_instruction; bit [191:0] {e}_mnemonic; bit [319:0] {e}_layer;" for e in machine.engines]
+    set_ = [f"tilewright_shown({n}, {e}_instruction, {e}_mnemonic, {e}_layer);" for n, e in enumerate(machine.engines)]
     return Template(WAVES_TEMPLATE.read_text()).substitute(
         signals="\n".join(f"    {line}" for line in declared), show=_lines(iter(set_))
     )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.folders.scratch import scratch
-from tilewright.isa.machine.machine import ENGINES, Counting, Machine
+from tilewright.isa.machine.machine import Counting, Machine
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
@@ -78,7 +78,7 @@ class RtlSession:
             )
         memories = [(memory.depth, memory.word_bytes) for memory in self.machine.memories.values()]
         description = {
-            "engines": ENGINES,
+            "engines": list(self.machine.engines),
             "memories": memories,
             "bus_bytes": self.machine.dram.bus_bytes,
             "latency_cycles": self.machine.dram.latency_cycles,
@@ -129,19 +129,19 @@ def run_counters(
     counters = dict(zip(FEW, (int(value) for value in seen), strict=True))
     counters |= {name.removeprefix("counter."): value for name, value in registers.items()}
     engines = {
-        engine: EngineCounters(
+        engine.name: EngineCounters(
             busy=counters[f"{engine}.busy"],
-            wait={other: counters[f"{engine}.wait.{other}"] for other in ENGINES},
-            stall={c: counters[f"{engine}.stall.{c}"] if c in STALLS_OF[engine] else 0 for c in STALLS},
+            wait={other: counters[f"{engine}.wait.{other}"] for other in program.machine.engines},
+            stall={c: counters[f"{engine}.stall.{c}"] if c in STALLS_OF[engine.template] else 0 for c in STALLS},
             idle=counters[f"{engine}.idle"],
         )
-        for engine in ENGINES
+        for engine in program.machine.engines.values()
         if program.machine.counting is Counting.ALL
     }
     cycles = np.full((2, len(program.instructions)), -1, np.int64)
-    for position, engine in enumerate(ENGINES):
-        own = [n for n, instruction in enumerate(program.instructions) if instruction.engine == engine]
-        cycles[:, own] = trace[:, position, : len(own)]
+    for engine in program.machine.engines.values():
+        own = [n for n, instruction in enumerate(program.instructions) if instruction.engine is engine]
+        cycles[:, own] = trace[:, engine.number, : len(own)]
     return RunCounters(
         cycles=counters["cycles"],
         engines=engines,

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.isa.folders.scratch import scratch
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.state import MachineState, RunCounters
 from tilewright.rtl.simulation.build import build_simulation
 from tilewright.rtl.simulation.session import Job, RtlSession
@@ -39,12 +38,14 @@ def run_with_waves(job: Job, layers: Sequence[str], window: Window) -> tuple[Mac
 def _write_texts(folder: Path, job: Job, layers: Sequence[str], window: Window) -> None:
     """What the test bench hands to waves.cpp."""
     length = max(1, len(job.program.instructions))
-    texts = np.zeros((len(ENGINES), length, MNEMONIC_BYTES + LAYER_BYTES), np.uint8)
-    numbers = np.zeros((len(ENGINES), length), np.int64)
-    counts = dict.fromkeys(ENGINES, 0)
+    engines = len(job.program.machine.engines)
+    texts = np.zeros((engines, length, MNEMONIC_BYTES + LAYER_BYTES), np.uint8)
+    numbers = np.zeros((engines, length), np.int64)
+    counts = [0] * engines
     for index, (instruction, layer) in enumerate(zip(job.program.instructions, layers, strict=True)):
-        engine, nth = ENGINES.index(instruction.engine), counts[instruction.engine]
-        counts[instruction.engine] += 1
+        engine = instruction.engine.number
+        nth = counts[engine]
+        counts[engine] += 1
         numbers[engine, nth] = index
         text = _fitted(instruction.mnemonic, MNEMONIC_BYTES) + _fitted(layer, LAYER_BYTES)
         texts[engine, nth] = np.frombuffer(text, np.uint8)

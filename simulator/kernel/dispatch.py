@@ -13,7 +13,6 @@ from tilewright.simulator.kernel.layout import (
     ENGINE_COUNT,
     FETCH_OWNER,
     LOAD_OWNER,
-    STORE,
     WAITS,
 )
 from tilewright.simulator.kernel.nests import wrapped
@@ -115,6 +114,6 @@ def step_memory(p, s, q, t):
                 s.read_count -= 1
     if s.response_count > 0 and t >= q[p.at_response_at + s.response_head]:
         s.has_progress = 1
-        q[AT_RETIRING + STORE] = q[p.at_response_last + s.response_head]
+        q[AT_RETIRING + p.dma_out] = q[p.at_response_last + s.response_head]
         s.response_head = wrapped(s.response_head + 1, p.response_slots)
         s.response_count -= 1

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.isa.machine.machine import ENGINES
-
-LOAD, MMA, VEC, STORE = (ENGINES.index(name) for name in ("load", "mma", "vec", "store"))
-ENGINE_COUNT = len(ENGINES)
+ENGINE_COUNT = 4
+"""A DMA engine of each direction, an array and a vector engine; their numbers are parameters."""
 
 # -- the columns of an engine's counters -------------------------------------------------------------------------------
 
@@ -106,17 +104,18 @@ or -1 for nothing in hand. `waited`: for which engine an engine's next instructi
 PARAMETERS = record(
     *("rows", "weight_lead", "update", "mma_read", "mma_write"),
     *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer"),
-    *("load_contexts", "load_bursts", "load_beats", "store_contexts", "store_bursts", "store_beats"),
+    *("dma_in_contexts", "dma_in_bursts", "dma_in_beats", "dma_out_contexts", "dma_out_bursts", "dma_out_beats"),
     *("store_read", "dma_window"),
     *("instruction_beats", "vec_sources", "requesters", "loops", "words", "instructions"),
     *("pipeline_slots", "result_slots", "read_slots", "response_slots"),
     *("is_apart", "ideal_engines"),
     places=(
+        *("dma_in", "array", "vector", "dma_out"),
         *("trips_column", "is_reduce_column", "bases_column", "steps_column"),
         *(f"at_{name}" for name in QUEUES if name not in PLACED_QUEUES),
     ),
 )
-"""Sizes and latencies of a machine, sizes of rings, and where things are in `code` and `q`.
+"""Sizes and latencies of a machine, sizes of rings, engines' numbers, and where things are in `code` and `q`.
 
 Of a machine that could be (see `simulator.ideal`): with `is_apart`, the engines and fetch never wait for each other's
 use of ports and bus; `ideal_engines` has a bit for each engine whose instructions take one cycle. Both are 0 for a

@@ -16,7 +16,6 @@ from tilewright.simulator.kernel.layout import (
     DMA_WORD,
     FIRST_INNER,
     ITERATIONS,
-    LOAD,
     RUN_BYTES,
     RUNS,
     STALL_DRAM,
@@ -42,14 +41,14 @@ def start_load(p, s, code, q, i):
 @part_of_kernel
 def ask_load_burst(p, s, code, q):
     """Put the current burst into the queue if there is room, and move to the next; its beats, or 0."""
-    if not s.load_active or s.load_burst_count >= p.load_bursts:
+    if not s.load_active or s.load_burst_count >= p.dma_in_bursts:
         return 0
     size = burst_bytes(p, s.load_run_at, s.load_run_left)
     first_byte = s.load_run_at % p.bus_bytes
     beats = (first_byte + size + p.bus_bytes - 1) // p.bus_bytes
     if s.load_asked + beats > p.outstanding_beats:
         return 0
-    slot = wrapped(s.load_burst_head + s.load_burst_count, p.load_bursts)
+    slot = wrapped(s.load_burst_head + s.load_burst_count, p.dma_in_bursts)
     q[p.at_load_burst_bytes + slot] = size
     q[p.at_load_burst_first + slot] = first_byte
     s.load_run_at += size
@@ -70,14 +69,14 @@ def ask_load_burst(p, s, code, q):
 @part_of_kernel
 def step_load(p, s, code, q, is_fetch_asking, is_written):
     """Address side, packer and writer; the beats of a burst asked for in this cycle, or 0."""
-    in_hand = q[AT_STARTED + LOAD] - q[AT_COMPLETED + LOAD]
+    in_hand = q[AT_STARTED + p.dma_in] - q[AT_COMPLETED + p.dma_in]
     was_active = s.load_active
     bursts = s.load_burst_count
     beats = 0 if is_fetch_asking else ask_load_burst(p, s, code, q)
-    q[AT_CAN_TAKE + LOAD] = in_hand < p.load_contexts and (not was_active or not s.load_active)
+    q[AT_CAN_TAKE + p.dma_in] = in_hand < p.dma_in_contexts and (not was_active or not s.load_active)
     was_held = s.writer_held
     if is_written:
-        q[AT_RETIRING + LOAD] = s.writer_last
+        q[AT_RETIRING + p.dma_in] = s.writer_last
         s.writer_held = 0
     emits = emit_part(p, s, code, q)
     if bursts > 0 and s.load_buffer > 0:
@@ -86,13 +85,13 @@ def step_load(p, s, code, q, is_fetch_asking, is_written):
         s.load_burst_count += 1
         s.load_asked += beats
         s.has_progress = 1
-    q[AT_ACTIVITY + LOAD] = -1
+    q[AT_ACTIVITY + p.dma_in] = -1
     if emits:
-        q[AT_ACTIVITY + LOAD] = BUSY
+        q[AT_ACTIVITY + p.dma_in] = BUSY
     elif was_held and not is_written:
-        q[AT_ACTIVITY + LOAD] = STALL_PORT
+        q[AT_ACTIVITY + p.dma_in] = STALL_PORT
     elif in_hand > 0:
-        q[AT_ACTIVITY + LOAD] = STALL_DRAM
+        q[AT_ACTIVITY + p.dma_in] = STALL_DRAM
     if was_held:
         s.has_progress = 1
     return beats
@@ -101,14 +100,14 @@ def step_load(p, s, code, q, is_fetch_asking, is_written):
 @part_of_kernel
 def emit_part(p, s, code, q):
     """The next bytes of a word, as many as a beat has or as the word lacks, go to the writer; 1 if they do."""
-    if s.words_left == 0 and s.packed < q[AT_STARTED + LOAD]:
-        i = q[p.at_engine_order + LOAD * p.instructions + s.packed]
+    if s.words_left == 0 and s.packed < q[AT_STARTED + p.dma_in]:
+        i = q[p.at_engine_order + p.dma_in * p.instructions + s.packed]
         s.words_left = code[i, ITERATIONS]
         s.load_word = first_place(p, code, i, DMA_WORD)
         begin_walk(p, q, W_LOAD_WORD)
     if s.words_left == 0 or s.writer_held:
         return 0
-    i = q[p.at_engine_order + LOAD * p.instructions + s.packed]
+    i = q[p.at_engine_order + p.dma_in * p.instructions + s.packed]
     part = min(p.bus_bytes, code[i, WORD_BYTES] - s.word_filled)
     if s.load_window < part:
         return 0
@@ -143,5 +142,5 @@ def take_beat(p, s, q):
     q[p.at_load_burst_first + head] = 0
     q[p.at_load_burst_bytes + head] -= valid
     if q[p.at_load_burst_bytes + head] == 0:
-        s.load_burst_head = wrapped(head + 1, p.load_bursts)
+        s.load_burst_head = wrapped(head + 1, p.dma_in_bursts)
         s.load_burst_count -= 1

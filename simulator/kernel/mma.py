@@ -14,7 +14,6 @@ from tilewright.simulator.kernel.layout import (
     FIRST_INNER,
     GROUP,
     ITERATIONS,
-    MMA,
     MMA_A,
     MMA_ASKS,
     MMA_C,
@@ -117,24 +116,24 @@ def issue_vector(p, s, code, q, t):
 
 @part_of_kernel
 def step_mma(p, s, code, q, t, w_port, c_write_port):
-    q[AT_CAN_TAKE + MMA] = not s.mma_active
-    q[AT_ACTIVITY + MMA] = STALL_WEIGHTS if s.mma_active else -1
+    q[AT_CAN_TAKE + p.array] = not s.mma_active
+    q[AT_ACTIVITY + p.array] = STALL_WEIGHTS if s.mma_active else -1
     if w_port >= 0:
         read_weight_row(p, s, code, q, t)
     if q[p.at_grant + MMA_ASKS]:
         issue_vector(p, s, code, q, t)
-        q[AT_ACTIVITY + MMA] = BUSY
+        q[AT_ACTIVITY + p.array] = BUSY
     elif q[p.at_ask + MMA_ASKS] >= 0:
-        q[AT_ACTIVITY + MMA] = STALL_PORT
+        q[AT_ACTIVITY + p.array] = STALL_PORT
     if s.mma_active:
         tiles = code[s.mma_instruction, GROUP]
         if s.vector_tile == tiles and s.weight_tile == tiles:
             s.mma_active = 0
-            q[AT_CAN_TAKE + MMA] = q[p.at_grant + MMA_ASKS]
+            q[AT_CAN_TAKE + p.array] = q[p.at_grant + MMA_ASKS]
     if c_write_port >= 0:
         slot = s.slot
         s.mma_in_flight -= 1
-        q[AT_RETIRING + MMA] = q[p.at_c_last + slot]
+        q[AT_RETIRING + p.array] = q[p.at_c_last + slot]
         q[p.at_c_write + slot] = -1
         q[p.at_c_last + slot] = 0
     if s.mma_active or s.mma_in_flight:

@@ -29,13 +29,9 @@ from tilewright.simulator.kernel.layout import (
     ENGINE_COUNT,
     FETCH_OWNER,
     IDLE,
-    LOAD,
     LOAD_OWNER,
-    MMA,
     MMA_ASKS,
-    STORE,
     STUCK,
-    VEC,
     WAIT,
     WAIT_FAULT,
     WAITS,
@@ -63,9 +59,12 @@ def array_is_alone(p, s, code, q):
         return False
     if s.load_active or s.load_buffer or s.load_burst_count or s.words_left or s.writer_held:
         return False
-    if q[AT_STARTED + LOAD] != q[AT_COMPLETED + LOAD] or q[AT_STARTED + STORE] != q[AT_COMPLETED + STORE]:
+    if (
+        q[AT_STARTED + p.dma_in] != q[AT_COMPLETED + p.dma_in]
+        or q[AT_STARTED + p.dma_out] != q[AT_COMPLETED + p.dma_out]
+    ):
         return False
-    if s.packed != q[AT_STARTED + LOAD] or fetch_burst(p, s) > 0:
+    if s.packed != q[AT_STARTED + p.dma_in] or fetch_burst(p, s) > 0:
         return False
     return not can_dispatch(p, s, code, q)
 
@@ -101,7 +100,7 @@ def step_others(p, s, code, q, t, c_write_port, can_issue):
     vec_written, load_written = arbitrate_writes(p, c_write_port, vec_port, load_port)
     step_vec(p, s, code, q, t, can_issue, vec_written)
     fetched = 0 if p.is_apart else fetch_burst(p, s)
-    s.load_is_full = s.load_buffer >= p.load_beats
+    s.load_is_full = s.load_buffer >= p.dma_in_beats
     loaded = step_load(p, s, code, q, fetched > 0, load_written)
     step_store(p, s, code, q, t)
     if fetched > 0:
@@ -121,9 +120,13 @@ def resting(q, e):
 
 
 @part_of_kernel
-def nothing_else_happens(s, q):
+def nothing_else_happens(p, s, q):
     """Whether all that a cycle changes is the array's own: it goes on, starts no instruction and ends none."""
-    return s.has_progress and not q[AT_RETIRING + MMA] and not (q[AT_WAITED + MMA] == READY and q[AT_CAN_TAKE + MMA])
+    return (
+        s.has_progress
+        and not q[AT_RETIRING + p.array]
+        and not (q[AT_WAITED + p.array] == READY and q[AT_CAN_TAKE + p.array])
+    )
 
 
 @part_of_kernel
@@ -133,15 +136,15 @@ def run_alone(p, s, code, q, t):
     As `run_cycles`, which has done the array's part of cycle t, and has no news.
     """
     first = t
-    while nothing_else_happens(s, q):
-        activity = q[AT_ACTIVITY + MMA]
-        q[AT_COUNTERS + MMA * COUNTERS + (activity if activity >= 0 else resting(q, MMA))] += 1
+    while nothing_else_happens(p, s, q):
+        activity = q[AT_ACTIVITY + p.array]
+        q[AT_COUNTERS + p.array * COUNTERS + (activity if activity >= 0 else resting(q, p.array))] += 1
         s.slot = wrapped(s.slot + 1, p.pipeline_slots)
         t += 1
         s.has_progress = 0
         step_engines(p, s, code, q, t, True)
     for e in range(ENGINE_COUNT):
-        if e != MMA:
+        if e != p.array:
             q[AT_COUNTERS + e * COUNTERS + resting(q, e)] += t - first
     return t
 
@@ -182,14 +185,14 @@ def start_instructions(p, s, code, q, t):
         q[AT_STARTED + e] += 1
         if (p.ideal_engines >> e) & 1:
             q[AT_RETIRING + e] = 1
-            s.packed += e == LOAD  # nothing of it is left for the packer
-        elif e == LOAD:
+            s.packed += e == p.dma_in  # nothing of it is left for the packer
+        elif e == p.dma_in:
             start_load(p, s, code, q, i)
-        elif e == MMA:
+        elif e == p.array:
             start_mma(p, s, code, q, i)
-        elif e == VEC:
+        elif e == p.vector:
             start_vec(p, s, code, q, i)
-        elif e == STORE:
+        elif e == p.dma_out:
             start_store(p, s, code, q, i)
 
 
@@ -197,7 +200,7 @@ def start_instructions(p, s, code, q, t):
 def rest_others(p, q):
     """Let all engines but the array have nothing in hand, and take what comes."""
     for e in range(ENGINE_COUNT):
-        if e != MMA:
+        if e != p.array:
             q[AT_ACTIVITY + e] = -1
             q[AT_CAN_TAKE + e] = 1
 

@@ -19,7 +19,6 @@ from tilewright.simulator.kernel.layout import (
     RUNS,
     STALL_DRAM,
     STALL_PORT,
-    STORE,
     W_STORE_DRAM,
     W_STORE_WORD,
     WORD_BYTES,
@@ -45,25 +44,25 @@ def start_store(p, s, code, q, i):
 
 @part_of_kernel
 def step_store(p, s, code, q, t):
-    in_hand = q[AT_STARTED + STORE] - q[AT_COMPLETED + STORE]
+    in_hand = q[AT_STARTED + p.dma_out] - q[AT_COMPLETED + p.dma_out]
     is_asking = q[p.at_ask + p.requesters - 1] >= 0
     is_granted = q[p.at_grant + p.requesters - 1]
     bursts, parts = s.store_burst_count, s.part_count
     forms = form_beat(p, s, q, t) if bursts > 0 else 0
     if parts > 0:
         take_part(p, s, q, t)
-    if s.store_active and bursts < p.store_bursts:
+    if s.store_active and bursts < p.dma_out_bursts:
         address_store_burst(p, s, code, q)
     if is_granted:
         grant_read(p, s, code, q, t)
-    q[AT_CAN_TAKE + STORE] = in_hand < p.store_contexts and not s.reader_active and not s.store_active
-    q[AT_ACTIVITY + STORE] = -1
+    q[AT_CAN_TAKE + p.dma_out] = in_hand < p.dma_out_contexts and not s.reader_active and not s.store_active
+    q[AT_ACTIVITY + p.dma_out] = -1
     if is_granted or forms:
-        q[AT_ACTIVITY + STORE] = BUSY
+        q[AT_ACTIVITY + p.dma_out] = BUSY
     elif is_asking:
-        q[AT_ACTIVITY + STORE] = STALL_PORT
+        q[AT_ACTIVITY + p.dma_out] = STALL_PORT
     elif in_hand > 0:
-        q[AT_ACTIVITY + STORE] = STALL_DRAM
+        q[AT_ACTIVITY + p.dma_out] = STALL_DRAM
     if is_asking or forms:
         s.has_progress = 1
 
@@ -83,7 +82,7 @@ def form_beat(p, s, q, t):
         q[p.at_response_at + slot] = t + 1 + p.latency  # on the bus, and accepted, in t + 1
         q[p.at_response_last + slot] = q[p.at_store_burst_last + head]
         s.response_count += 1
-        s.store_burst_head = wrapped(head + 1, p.store_bursts)
+        s.store_burst_head = wrapped(head + 1, p.dma_out_bursts)
         s.store_burst_count -= 1
     return 1
 
@@ -97,7 +96,7 @@ def take_part(p, s, q, t):
     if s.store_window + q[p.at_part_size + head] > p.dma_window:
         return
     s.store_window += q[p.at_part_size + head]
-    s.part_head = wrapped(head + 1, p.store_beats)
+    s.part_head = wrapped(head + 1, p.dma_out_beats)
     s.part_count -= 1
     s.has_progress = 1
 
@@ -105,7 +104,7 @@ def take_part(p, s, q, t):
 @part_of_kernel
 def address_store_burst(p, s, code, q):
     size = burst_bytes(p, s.store_run_at, s.store_run_left)
-    slot = wrapped(s.store_burst_head + s.store_burst_count, p.store_bursts)
+    slot = wrapped(s.store_burst_head + s.store_burst_count, p.dma_out_bursts)
     q[p.at_store_burst_bytes + slot] = size
     q[p.at_store_burst_first + slot] = s.store_run_at % p.bus_bytes
     q[p.at_store_burst_last + slot] = 0
@@ -129,7 +128,7 @@ def address_store_burst(p, s, code, q):
 @part_of_kernel
 def grant_read(p, s, code, q, t):
     i = s.reader_instruction
-    slot = wrapped(s.part_head + s.part_count, p.store_beats)
+    slot = wrapped(s.part_head + s.part_count, p.dma_out_beats)
     q[p.at_part_ready + slot] = t + p.store_read
     part = min(p.bus_bytes, code[i, WORD_BYTES] - s.part_read)
     q[p.at_part_size + slot] = part
@@ -149,6 +148,6 @@ def grant_read(p, s, code, q, t):
 @part_of_kernel
 def store_port(p, s, code, q):
     """The port that the store engine's reader asks in this cycle, or -1."""
-    if not s.reader_active or s.part_count >= p.store_beats:
+    if not s.reader_active or s.part_count >= p.dma_out_beats:
         return -1
     return port_of(p, q, s.read_word)

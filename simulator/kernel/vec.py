@@ -17,7 +17,6 @@ from tilewright.simulator.kernel.layout import (
     SOURCES,
     STALL_PORT,
     TO_WRITE,
-    VEC,
     VEC_ASKS,
     W_VEC,
 )
@@ -57,14 +56,14 @@ def ask_sources(p, s, code, q, can_issue):
 
 @part_of_kernel
 def step_vec(p, s, code, q, t, can_issue, is_written):
-    q[AT_CAN_TAKE + VEC] = not s.vec_active
-    q[AT_ACTIVITY + VEC] = STALL_PORT if s.vec_active else -1
+    q[AT_CAN_TAKE + p.vector] = not s.vec_active
+    q[AT_ACTIVITY + p.vector] = STALL_PORT if s.vec_active else -1
     if s.result_count:
         s.has_progress = 1
     if s.vec_active and t <= s.newest_ready:
         s.has_progress = 1
     if is_written:
-        q[AT_RETIRING + VEC] = q[p.at_result_port + s.result_head] < 0
+        q[AT_RETIRING + p.vector] = q[p.at_result_port + s.result_head] < 0
         s.refusable_count -= q[p.at_result_refusable + s.result_head]
         s.result_head = wrapped(s.result_head + 1, p.result_slots)
         s.result_count -= 1
@@ -80,7 +79,7 @@ def step_vec(p, s, code, q, t, can_issue, is_written):
         return
     s.has_progress = 1
     s.granted = 0
-    q[AT_ACTIVITY + VEC] = BUSY
+    q[AT_ACTIVITY + p.vector] = BUSY
     s.newest_ready = t + code[i, TO_WRITE]
     s.iterations_left -= 1
     s.group_left -= 1
@@ -96,7 +95,7 @@ def step_vec(p, s, code, q, t, can_issue, is_written):
     loop = advance(p, code, q, W_VEC, i, 0, p.loops)
     if loop < 0:
         s.vec_active = 0
-        q[AT_CAN_TAKE + VEC] = 1
+        q[AT_CAN_TAKE + p.vector] = 1
         return
     for k in range(sources):
         q[p.at_source_word + k] += step_of(p, code, i, k, loop)

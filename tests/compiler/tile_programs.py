@@ -8,6 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer, Tensor
 
@@ -74,12 +75,12 @@ class TileBuilder:
     def matmul(self, vectors: int = 2) -> str:
         """Two accumulating products, requantised; the second with the transpose, if the machine has one."""
         machine = self.machine
-        block = machine.cols // machine.lanes
+        block = machine.array.cols // machine.vector.lanes
         sums = self.buffer("acc", vectors * block, block)
-        step = machine.rows // machine.lanes
-        products = [of.mnemonic for of in machine.formats_of("mma")]
+        step = machine.array.rows // machine.vector.lanes
+        products = [of.mnemonic for of in machine.formats_of(Template.SYSTOLIC)]
         for accumulate, mnemonic in ((0, products[0]), (1, products[-1])):
-            a, w = self.load("act", vectors * step, step), self.load("wgt", machine.rows)
+            a, w = self.load("act", vectors * step, step), self.load("wgt", machine.array.rows)
             fields = {"trip.x": vectors, "a.x": step, "c.x": block, "accumulate": accumulate}
             self.run(mnemonic, fields, a=a, w=w, c=sums)
         parameters = self.load("par", 1)
@@ -103,7 +104,7 @@ class TileBuilder:
 
     def program(self) -> TileProgram:
         size = WORDS * self.lanes
-        lanes = self.machine.lanes
+        lanes = self.machine.vector.lanes
         stored = (1, lanes, WORDS, 1)
         outputs = tuple(
             Tensor(name, stored, stored, "int8", 1.0, 0, index * size, lanes) for index, name in enumerate(self.outputs)

@@ -16,7 +16,7 @@ from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.binary.elf import from_bytes
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.check.checker import check
-from tilewright.isa.machine.machine import Template
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.faults import Fault, MachineFault
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.isa.program.state import MachineState
@@ -35,8 +35,8 @@ def work(program: Program) -> int:
     machine = program.machine
     total = 0
     for instruction in program.instructions:
-        is_array = machine.engines[instruction.engine].template is Template.SYSTOLIC
-        total += prod(instruction.trips.values()) * machine.lanes * (machine.rows if is_array else 1)
+        is_array = instruction.engine.template is Template.SYSTOLIC
+        total += prod(instruction.trips.values()) * machine.vector.lanes * (machine.array.rows if is_array else 1)
     return total
 
 

@@ -41,7 +41,7 @@ def orders(program: Program, rng: Generator, kind: str) -> Iterator[int]:
     """The instructions in an order that queues and waits allow: of the engines that can go on, the favourite goes."""
     queues: dict[str, list[tuple[int, Instruction]]] = {engine: [] for engine in program.machine.engines}
     for index, instruction in reversed(list(enumerate(program.instructions))):
-        queues[instruction.engine].append((index, instruction))
+        queues[instruction.engine.name].append((index, instruction))
     completed = dict.fromkeys(queues, 0)
     favourites = [list(queues)[position] for position in rng.permutation(len(queues))]
     for _ in program.instructions:

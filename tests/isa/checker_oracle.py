@@ -81,7 +81,7 @@ def bound_faults(program: Program, instruction: Instruction) -> set[str]:
                 continue
             memory = program.machine.memories[operand.memory]
             banks = {word // memory.bank_depth for _, word in words}
-            is_row_by_row = instruction.engine == SYSTOLIC and operand.name == "w"
+            is_row_by_row = instruction.engine.name == SYSTOLIC and operand.name == "w"
             if any(not 0 <= word < memory.depth for _, word in words) or (len(banks) > 1 and not is_row_by_row):
                 found.add("address")
     return found
@@ -107,7 +107,7 @@ def feeds_itself(program: Program, instruction: Instruction) -> bool:
         is_last = all(at[loop] == instruction.trips[loop] - 1 for loop in of.reduce_loops)
         for word in words_at(program, instruction, of.destination, at):
             kept = tuple(index for loop, index in at.items() if loop not in of.reduce_loops)
-            if instruction.engine == SYSTOLIC:
+            if instruction.engine.name == SYSTOLIC:
                 if written.setdefault(word, kept) != kept:
                     return True
             elif is_last:
@@ -122,7 +122,7 @@ def happens_before(program: Program, wrong: set[tuple[str, int]]) -> list[list[b
     of_engine: dict[str, list[int]] = {}
     for index, instruction in enumerate(program.instructions):
         reach[2 * index][2 * index + 1] = True
-        before = of_engine.setdefault(instruction.engine, [])
+        before = of_engine.setdefault(instruction.engine.name, [])
         if before:
             reach[2 * before[-1]][2 * index] = True
             reach[2 * before[-1] + 1][2 * index + 1] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from tests.engines import ENGINES
 from tilewright.isa.machine.encoding import (
     FieldKind,
     Instruction,
@@ -11,7 +12,7 @@ from tilewright.isa.machine.encoding import (
     InstructionFormat,
     make_instruction,
 )
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS
 
 
@@ -40,7 +41,7 @@ def overlapping_program(rng: random.Random, machine: Machine, length: int) -> li
             if rng.random() < 0.01:
                 waits[f"wait.{engine}"] = count + 1
         instructions.append(make_instruction(of, {**small_values(rng, of, machine), **waits}))
-        dispatched[of.engine] += 1
+        dispatched[of.engine.name] += 1
     return instructions
 
 

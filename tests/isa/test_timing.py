@@ -6,6 +6,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding
 from tilewright.isa.language.statement import parse_statement
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.timing import (
     can_be_refused,
     in_pipeline,
@@ -61,7 +62,7 @@ def test_a_statement_ends_with_its_last_operator() -> None:
 
 def test_only_results_that_go_where_the_array_writes_may_wait() -> None:
     machine = load_machine("base16")
-    waiting = [of for of in machine.formats_of("vec") if can_be_refused(machine, of)]
+    waiting = [of for of in machine.formats_of(Template.VECTOR) if can_be_refused(machine, of)]
 
     assert [of.mnemonic for of in waiting] == ["sum", "add_bias", "add_sums"]
     assert vec_result_limit(machine, waiting[0]) == vec_results(machine)
@@ -70,7 +71,7 @@ def test_only_results_that_go_where_the_array_writes_may_wait() -> None:
 
 def test_as_many_results_wait_as_the_file_says() -> None:
     machine = load_machine("base16", ["engines.vec.results=7"])
-    whole_pipeline = max(vec_write(of) for of in machine.formats_of("vec") if can_be_refused(machine, of))
+    whole_pipeline = max(vec_write(of) for of in machine.formats_of(Template.VECTOR) if can_be_refused(machine, of))
 
     assert vec_results(machine) == 7
     assert vec_results(load_machine("base16")) == whole_pipeline + 1  # what would be taken without the key

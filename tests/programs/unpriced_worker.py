@@ -37,7 +37,7 @@ def answer(space: Space, task: Task) -> Mapping[str, Any]:
 
 def price(machine: Machine) -> MachineFigures:
     """A place of the array takes 0.001 mm², an instruction 0.01, and 100 bytes of memory 0.01."""
-    logic = machine.rows * machine.cols / 1000 + len(machine.formats) / 100
+    logic = machine.array.rows * machine.array.cols / 1000 + len(machine.formats) / 100
     bytes_ = sum(memory.depth * memory.word_bytes for memory in machine.memories.values())
     return MachineFigures(
         machine=machine.name,

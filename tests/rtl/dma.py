@@ -19,7 +19,7 @@ def valid_transfers(machine: Machine, engine: str, seed: random.Random, count: i
     """Random transfers whose every access is inside its region and memory; half of them have long contiguous runs."""
     made: list[Instruction] = []
     while len(made) < count:
-        of = seed.choice(machine.formats_of(engine))
+        of = seed.choice(machine.formats_of(machine.engines[engine]))
         dram, chip, innermost = dram_operand(of), chip_operand(of), of.loops[-1].name
         instruction = random_instruction(machine, of, seed, spread=90)
         base, region = seed.randrange(REGION_BYTES), seed.randrange(len(REGIONS))

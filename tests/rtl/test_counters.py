@@ -4,9 +4,9 @@ import random
 from collections import Counter
 from typing import Any
 
+from tests.engines import ENGINES
 from tests.rtl.benches import simulate
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.machine import ENGINES, Counting
 from tilewright.rtl.counters import STALLS_OF, Counters, counter_names
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.registers import register_map
@@ -20,7 +20,7 @@ def test_every_cycle_of_an_engine_counts_once() -> None:
     def line(engine: str, activity: Any, waits_for: list[str], starts: bool) -> str:
         if activity == Activity.BUSY:
             return "busy"
-        for cause, stalled in STALLS_OF[engine].items():
+        for cause, stalled in STALLS_OF[MACHINE.engines[engine].template].items():
             if activity == stalled:
                 return f"stall.{cause}"
         if waits_for:
@@ -38,17 +38,18 @@ def test_every_cycle_of_an_engine_counts_once() -> None:
             expected["dram_bytes_read"] += counts * read
             expected["dram_bytes_written"] += counts * written
             for engine in ENGINES:
-                activity = seed.choice([Activity.NONE, Activity.NONE, Activity.BUSY, *STALLS_OF[engine].values()])
+                stalls = STALLS_OF[MACHINE.engines[engine].template].values()
+                activity = seed.choice([Activity.NONE, Activity.NONE, Activity.BUSY, *stalls])
                 waits_for = [other for other in ENGINES if seed.random() < 0.3]
                 starts = not waits_for and seed.random() < 0.5
-                ctx.set(getattr(dut, f"{engine}_activity"), activity)
+                ctx.set(dut.activities[ENGINES.index(engine)], activity)
                 bits = sum(1 << ENGINES.index(other) for other in waits_for)
-                ctx.set(getattr(dut, f"{engine}_head"), {"is_present": bool(waits_for) or starts, "waits_for": bits})
-                ctx.set(getattr(dut, f"{engine}_starts"), starts)
+                ctx.set(dut.heads[ENGINES.index(engine)], {"is_present": bool(waits_for) or starts, "waits_for": bits})
+                ctx.set(dut.starts[ENGINES.index(engine)], starts)
                 expected[f"{engine}.{line(engine, activity, waits_for, starts)}"] += counts
             await ctx.tick()
         values = ctx.get(dut.values)
-        names = counter_names(Counting.ALL)
+        names = counter_names(MACHINE)
         assert {name: values[name] for name in names} == {name: expected[name] for name in names}
         ctx.set(dut.clear, 1)
         await ctx.tick()
@@ -58,12 +59,12 @@ def test_every_cycle_of_an_engine_counts_once() -> None:
 
 
 def test_names_every_cause_once() -> None:
-    names = counter_names(Counting.ALL)
+    names = counter_names(MACHINE)
     assert len(set(names)) == len(names)
 
 
 def test_few_are_of_no_engine_and_none_are_no_registers() -> None:
-    assert counter_names(Counting.FEW) == ("cycles", "dram_bytes_read", "dram_bytes_written")
-    assert counter_names(Counting.NONE) == ()
+    assert counter_names(load_machine("tiny8", ["counters=few"])) == ("cycles", "dram_bytes_read", "dram_bytes_written")
+    assert counter_names(load_machine("tiny8", ["counters=none"])) == ()
     silent = load_machine("tiny8", ["counters=none"])
     assert not any(register.name.startswith("counter.") for register in register_map(silent))

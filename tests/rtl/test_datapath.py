@@ -17,6 +17,7 @@ from tilewright.isa.files.loader import load_machine, load_machine_text, shipped
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import statement_stages
 from tilewright.rtl.datapath import VectorDatapath, immediates_bits
@@ -100,16 +101,16 @@ class Iteration:
     def __init__(self, machine: Machine, of: InstructionFormat, immediates: Mapping[str, int], seed: Any) -> None:
         self.words: list[int] = []
         self.first: dict[int, int] = {}  # by position of the source: where a table begins
-        self.names: list[dict[str, Any]] = [dict(immediates) for _ in range(machine.lanes)]
+        self.names: list[dict[str, Any]] = [dict(immediates) for _ in range(machine.vector.lanes)]
         for table in of.tables:
             first = seed.randrange(machine.memories[table.memory].depth - table.block + 1)
             self.first[of.sources.index(table)] = first
             least = next(node.args[0].range.low for node in walk(of.statement.expr) if node.name == table.name)
-            for lane in range(machine.lanes):
+            for lane in range(machine.vector.lanes):
                 self.names[lane][table.name] = partial(element_at, machine, table.memory, lane, first - least)
         for source in of.streams:
             word = 0
-            for lane in range(machine.lanes):
+            for lane in range(machine.vector.lanes):
                 bits, values = random_element(source.element, seed)
                 word |= bits << lane * source.element.bits
                 for field, value in values.items():
@@ -127,7 +128,7 @@ def element_at(machine: Machine, memory: str, lane: int, origin: int, index: int
 def looked_up(machine: Machine, memory: str, addresses: int) -> int:
     """What the lanes find at the addresses of `lookup_<memory>_address`."""
     of, word = machine.memories[memory], 0
-    for lane in range(machine.lanes):
+    for lane in range(machine.vector.lanes):
         address = addresses >> lane * of.address_bits & ((1 << of.address_bits) - 1)
         word |= element_at(machine, memory, lane, 0, address) % (1 << of.element.bits) << lane * of.element.bits
     return word
@@ -142,7 +143,7 @@ def pack_immediates(of: InstructionFormat, immediates: Mapping[str, int], format
 def check_statements(machine: Machine, rounding: str, groups: int) -> None:
     """Send random groups of random formats through the datapath, with bubbles, and compare every result."""
     seed = random.Random(zlib.crc32(machine.name.encode()) + len(rounding))
-    formats = machine.formats_of("vec")
+    formats = machine.formats_of(Template.VECTOR)
     datapath = VectorDatapath(machine)
     expected: dict[int, tuple[str, list[int], int]] = {}  # by the cycle in which the result is seen
 
@@ -172,7 +173,7 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             ctx.set(datapath.valid, 1)
             if count == length - 1:
                 stored_bits = of.destination.element.bits
-                lanes = [[it.names[lane] for it in group] for lane in range(machine.lanes)]
+                lanes = [[it.names[lane] for it in group] for lane in range(machine.vector.lanes)]
                 values = [
                     Evaluator(lane, rounding, lanes).store(of.statement.text) % (1 << stored_bits) for lane in lanes
                 ]
@@ -199,8 +200,10 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             ctx.set(getattr(datapath, f"lookup_{name}_data"), word)
         if cycle + 1 in expected:
             text, values, stored_bits = expected[cycle + 1]
-            word, bits = ctx.get(datapath.result), len(datapath.result) // machine.lanes
-            assert [word >> lane * bits & ((1 << stored_bits) - 1) for lane in range(machine.lanes)] == values, text
+            word, bits = ctx.get(datapath.result), len(datapath.result) // machine.vector.lanes
+            assert [word >> lane * bits & ((1 << stored_bits) - 1) for lane in range(machine.vector.lanes)] == values, (
+                text
+            )
         return cycle + 1
 
     simulator = Simulator(datapath)
@@ -229,7 +232,7 @@ def test_reduces_across_lanes(lanes: int) -> None:
 
 
 def test_an_immediate_has_one_place_in_all_formats_and_no_two_of_a_format_share_one() -> None:
-    formats = load_machine("base16").formats_of("vec")
+    formats = load_machine("base16").formats_of(Template.VECTOR)
     places = immediate_places(formats)
     for of in formats:
         taken = [places[name] + bit for name, type_ in of.immediates.items() for bit in range(type_.bits)]
@@ -239,13 +242,13 @@ def test_an_immediate_has_one_place_in_all_formats_and_no_two_of_a_format_share_
 
 
 def test_values_that_need_no_sum_pass_the_adder_where_sums_are() -> None:
-    formats = load_machine("tiny8").formats_of("vec")
+    formats = load_machine("tiny8").formats_of(Template.VECTOR)
     passing = {formats[each.format].mnemonic for unit in bind(schedule(formats)) for each in unit.passes}
     assert passing == {"rescale", "mul"}
 
 
 def test_a_source_that_waits_passes_an_adder_that_takes_it_from_others() -> None:
-    formats = load_machine("dw16").formats_of("vec")
+    formats = load_machine("dw16").formats_of(Template.VECTOR)
     (adder,) = (unit for unit in bind(schedule(formats)) if unit.op is Op.ADD and unit.place == Place(End.START, 0))
     assert [(formats[each.format].mnemonic, each.expr.name, each.expr.field) for each in adder.passes] == [
         ("depthwise", "p", "bias")  # which it needs four stages later; `requantize` and `add_bias` at once
@@ -253,14 +256,14 @@ def test_a_source_that_waits_passes_an_adder_that_takes_it_from_others() -> None
 
 
 def test_wide_products_share_the_multipliers_where_most_wide_ones_are() -> None:
-    products = [unit for unit in bind(schedule(load_machine("dw16").formats_of("vec"))) if unit.op is Op.MUL]
+    products = [unit for unit in bind(schedule(load_machine("dw16").formats_of(Template.VECTOR))) if unit.op is Op.MUL]
     bits = sorted(tuple(unit.argument_range(i).bits for i in (0, 1)) for unit in products)
     assert bits == [(8, 8), (8, 8), (9, 9), (17, 16), (17, 17)]  # three taps, and both halves of what is scaled
 
 
 def test_no_two_operations_or_passes_of_a_format_share_a_unit() -> None:
     for name in shipped_machines():
-        for unit in bind(schedule(load_machine(name).formats_of("vec"))):
+        for unit in bind(schedule(load_machine(name).formats_of(Template.VECTOR))):
             served = [each.format for each in unit.operations] + [each.format for each in unit.passes]
             assert len(served) == len(set(served))
             assert all(unit.place in each.places for each in unit.operations)

@@ -3,19 +3,22 @@
 import random
 from typing import Any
 
+from tests.engines import ENGINES
 from tests.rtl.benches import simulate, stream_get, stream_put
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import OPCODE, Instruction, encode, make_instruction
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.dispatch import Dispatch
 
 MACHINE = load_machine("tiny8")
+LOAD, VEC = (MACHINE.engines[name].number for name in ("load", "vec"))
 
 
 def an_instruction(engine: str, **waits: int) -> Instruction:
     """The first instruction of an engine, with some wait counts."""
-    return make_instruction(MACHINE.formats_of(engine)[0], {f"wait.{other}": count for other, count in waits.items()})
+    format = MACHINE.formats_of(MACHINE.engines[engine])[0]
+    return make_instruction(format, {f"wait.{other}": count for other, count in waits.items()})
 
 
 def as_beats(machine: Machine, words: list[bytes]) -> list[dict[str, int]]:
@@ -40,16 +43,16 @@ def test_every_engine_gets_its_instructions_in_order() -> None:
 
     def taker(engine: str) -> Any:
         async def bench(ctx: Any) -> None:
-            own = [(n, instruction) for n, instruction in enumerate(program) if instruction.engine == engine]
-            taken = await stream_get(ctx, getattr(dut, f"{engine}_instruction"), len(own), pause=0.5, seed=len(own))
+            own = [(n, instruction) for n, instruction in enumerate(program) if instruction.engine.name == engine]
+            taken = await stream_get(ctx, dut.instructions[ENGINES.index(engine)], len(own), pause=0.5, seed=len(own))
             assert [payload.index for payload in taken] == [n for n, _ in own]
             words = encoded(*(instruction for _, instruction in own))
             assert [payload.bits for payload in taken] == [int.from_bytes(word, "little") for word in words]
             for _ in own:
                 assert ctx.get(dut.is_done) == 0
-                ctx.set(getattr(dut, f"{engine}_retire"), 1)
+                ctx.set(dut.retires[ENGINES.index(engine)], 1)
                 await ctx.tick()
-            ctx.set(getattr(dut, f"{engine}_retire"), 0)
+            ctx.set(dut.retires[ENGINES.index(engine)], 0)
 
         return bench
 
@@ -64,16 +67,16 @@ def test_starts_after_the_completions_it_waits_for() -> None:
     program = [an_instruction("load"), an_instruction("load"), an_instruction("vec", load=2)]
 
     async def bench(ctx: Any) -> None:
-        ctx.set(dut.load_instruction.ready, 1)
+        ctx.set(dut.instructions[LOAD].ready, 1)
         await stream_put(ctx, dut.beats, as_beats(MACHINE, encoded(*program)))
         await ctx.tick().repeat(5)
         for completed in range(2):
-            head = ctx.get(dut.vec_head)
-            assert (ctx.get(dut.vec_instruction.valid), head.is_present, head.waits_for) == (0, 1, 1), completed
-            ctx.set(dut.load_retire, 1)
+            head = ctx.get(dut.heads[VEC])
+            assert (ctx.get(dut.instructions[VEC].valid), head.is_present, head.waits_for) == (0, 1, 1), completed
+            ctx.set(dut.retires[LOAD], 1)
             await ctx.tick()
-            ctx.set(dut.load_retire, 0)
-        assert (ctx.get(dut.vec_instruction.valid), ctx.get(dut.vec_head).waits_for) == (1, 0)
+            ctx.set(dut.retires[LOAD], 0)
+        assert (ctx.get(dut.instructions[VEC].valid), ctx.get(dut.heads[VEC]).waits_for) == (1, 0)
 
     simulate(dut, bench)
 
@@ -88,10 +91,10 @@ def test_a_full_queue_holds_back_all_that_follows() -> None:
 
     async def bench(ctx: Any) -> None:
         await ctx.tick().repeat(200)
-        assert ctx.get(dut.vec_head).is_present == 0
-        await stream_get(ctx, dut.load_instruction, 1)
+        assert ctx.get(dut.heads[VEC]).is_present == 0
+        await stream_get(ctx, dut.instructions[LOAD], 1)
         await ctx.tick().repeat(20)
-        assert ctx.get(dut.vec_head).is_present == 1
+        assert ctx.get(dut.heads[VEC]).is_present == 1
 
     simulate(dut, bench, background=[feed])
 

@@ -96,7 +96,7 @@ def test_starts_no_more_than_its_contexts() -> None:
     dut, taken = LoadEngine(machine), []
     transfer = valid_transfers(machine, "load", seed, 1)[0]
     one_word = transfer.replace({f"trip.{loop.name}": 1 for loop in transfer.format.loops})
-    contexts = machine.flights["load"].contexts
+    contexts = machine.engines["load"].dma.contexts
     program = [one_word] * (contexts + 2)
 
     async def feed(ctx: Any) -> None:
@@ -131,7 +131,7 @@ def run_to_fault(dut: LoadEngine, machine: Machine, program: list[Any], refuses:
 def test_stops_at_a_word_outside_its_memory() -> None:
     machine = load_machine("tiny8")
     good = valid_transfers(machine, "load", random.Random(6), 1)[0]
-    of = machine.formats_of("load")[0]
+    of = machine.formats_of(machine.engines["load"])[0]
     chip, innermost = chip_operand(of), of.loops[-1].name
     depth = machine.memories[chip.memory].depth
     plain = valid_transfers(machine, "load", random.Random(6), 1)[0].replace({})

@@ -14,6 +14,7 @@ from tests.rtl.nests import all_iterations, is_access_bad, iterations, random_in
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.encoding import Instruction, Operand, encode, make_instruction
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
@@ -75,7 +76,7 @@ class MmaModel:
         length = len(every) // len(self.tile_addresses)
         self.tile_lengths = [length] * len(self.tile_addresses)
         assert length == len(list(iterations(instruction, inner, trips)))
-        self.rows = deque((tile, r) for tile in range(len(self.tile_addresses)) for r in range(self.machine.rows))
+        self.rows = deque((tile, r) for tile in range(len(self.tile_addresses)) for r in range(self.machine.array.rows))
         self.vectors = deque(
             (
                 count // length,
@@ -101,7 +102,7 @@ class MmaModel:
         self.row_read[tile, r] = time
         cycle.asks["w"] = (address,)
         values = self.memories[self.w.memory]
-        row = [values.values(values[address], c)[""] for c in range(self.machine.cols)]
+        row = [values.values(values[address], c)[""] for c in range(self.machine.array.cols)]
         self.weights.setdefault(tile, []).append(row)
         return None
 
@@ -127,7 +128,7 @@ class MmaModel:
         cycle.activity = Activity.BUSY
         self.vectors.popleft()
         self.vector_issued[tile, place] = time
-        vector = self.block(self.a, addresses[self.a.name], self.machine.rows)
+        vector = self.block(self.a, addresses[self.a.name], self.machine.array.rows)
         if adds:
             self.reads[time + mma_read(self.machine)] = addresses[self.c.name]
         self.writes[time + mma_write(self.machine)] = (addresses[self.c.name], vector, adds, not self.vectors)
@@ -146,18 +147,18 @@ class MmaModel:
             address = self.reads.pop(time)
             cycle.asks["c_read"] = (address,)
             self.old[time + mma_write(self.machine) - mma_read(self.machine)] = self.block(
-                self.c, address, self.machine.cols
+                self.c, address, self.machine.array.cols
             )
         if time in self.writes:
             address, vector, adds, cycle.retires = self.writes.pop(time)
             tile, is_transposed = self.tile_of_write.pop(time)
             type_ = self.c.element.type
-            assert type_ is not None and len(tile) == self.machine.rows
+            assert type_ is not None and len(tile) == self.machine.array.rows
             columns = tile if is_transposed else list(zip(*tile, strict=True))
-            old = self.old.pop(time) if adds else [0] * self.machine.cols
+            old = self.old.pop(time) if adds else [0] * self.machine.array.cols
             bits, memory = 0, self.machine.memories[self.c.memory]
-            for c in range(self.machine.cols):
-                total = old[c] + sum(vector[r] * columns[c][r] for r in range(self.machine.rows))
+            for c in range(self.machine.array.cols):
+                total = old[c] + sum(vector[r] * columns[c][r] for r in range(self.machine.array.rows))
                 wrapped = (total + (1 << type_.bits - 1)) % (1 << type_.bits) - (1 << type_.bits - 1)
                 bits |= wrapped % (1 << self.c.element.bits) << c * self.c.element.bits
             cycle.asks["c_write"] = address, bits
@@ -230,7 +231,7 @@ def is_valid(machine: Machine, instruction: Instruction) -> bool:
     for index, at in every:
         for operand in of.operands:
             if operand == systolic_weights(of):
-                if not 0 <= at[operand.name] <= weights.depth - machine.rows:
+                if not 0 <= at[operand.name] <= weights.depth - machine.array.rows:
                     return False
             elif is_access_bad(machine, operand, at[operand.name]):
                 return False
@@ -241,7 +242,7 @@ def is_valid(machine: Machine, instruction: Instruction) -> bool:
 
 def valid_instruction(machine: Machine, seed: random.Random) -> Instruction:
     while True:
-        instruction = random_instruction(machine, seed.choice(machine.formats_of("mma")), seed)
+        instruction = random_instruction(machine, seed.choice(machine.formats_of(Template.SYSTOLIC)), seed)
         if is_valid(machine, instruction):
             return instruction
 
@@ -302,16 +303,16 @@ instructions:
 
 
 def tiles(machine: Machine, tile_count: int, vectors: int) -> Instruction:
-    values = {"trip.k": tile_count, "trip.x": vectors, "a.x": 1, "c.x": 1, "w.k": machine.rows, "accumulate": 1}
+    values = {"trip.k": tile_count, "trip.x": vectors, "a.x": 1, "c.x": 1, "w.k": machine.array.rows, "accumulate": 1}
     return make_instruction(machine.format("mma"), values)
 
 
 def test_streams_long_tiles_without_bubbles_and_loses_two_cycles_between_instructions() -> None:
     machine = load_machine("tiny8", ["lanes=4", "array.rows=4", "array.cols=4"])
-    long = tiles(machine, 3, machine.rows)
+    long = tiles(machine, 3, machine.array.rows)
     trace = run(machine, [long, long], 1.0, random.Random(23))
     issued = [time for time, cycle in enumerate(trace) if cycle.activity == Activity.BUSY]
-    first, count = 1 + MMA_WEIGHT_LEAD, 3 * machine.rows
+    first, count = 1 + MMA_WEIGHT_LEAD, 3 * machine.array.rows
     again = first + count + 2
     assert issued == [*range(first, first + count), *range(again, again + count)]
 
@@ -321,7 +322,7 @@ def test_stops_at_an_access_outside_its_memory(kind: str) -> None:
     machine = load_machine("tiny8", ["lanes=2", "array.rows=4", "array.cols=4"])
     act, wgt, acc = (machine.memories[name] for name in ("act", "wgt", "acc"))
     cases = {
-        "weights": ({"w.base": wgt.depth - machine.rows - 1, "w.k": machine.rows}, wgt.depth),
+        "weights": ({"w.base": wgt.depth - machine.array.rows - 1, "w.k": machine.array.rows}, wgt.depth),
         "activations": ({"a.base": 3, "a.x": -2}, -1),
         "sums": ({"c.base": acc.depth - 5, "c.x": 2}, acc.depth - 1),  # a block of two words: the second is outside
         "banks": ({"a.base": act.bank_depth - 3, "a.x": 1}, act.bank_depth - 1),

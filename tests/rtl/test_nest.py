@@ -62,7 +62,7 @@ def run(
 @pytest.mark.parametrize("name", ["tiny8", "rect"])
 def test_visits_iterations_in_order(engine: str, name: str) -> None:
     machine, seed = load_machine(name), random.Random(7)
-    formats = machine.formats_of(engine)
+    formats = machine.formats_of(machine.engines[engine])
     walker = NestWalker(machine, [whole_walk(of, slots_of(of)) for of in formats])
     instructions = [random_instruction(machine, seed.choice(formats), seed) for _ in range(40)]
 

@@ -14,12 +14,12 @@ MACHINE = load_machine("base16")
 
 @pytest.mark.parametrize("engine", ["load", "store"])
 def test_bursts_are_legal_inside_and_cover(engine: str) -> None:
-    assert [proof.counterexample for proof in bursts_of(MACHINE, engine).proofs()] == [""] * 6
+    assert [proof.counterexample for proof in bursts_of(MACHINE, MACHINE.engines[engine]).proofs()] == [""] * 6
 
 
 @pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
-    subject = bursts_of(MACHINE, "load")
+    subject = bursts_of(MACHINE, MACHINE.engines["load"])
     registers, outputs = walker_faults(subject.hardware, "walker.")
     registers += [
         "offset",
@@ -40,18 +40,18 @@ def test_every_goal_sees_a_fault() -> None:
 
 def test_sees_a_boundary_that_is_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rtl_runs, "PAGE_BITS", rtl_runs.PAGE_BITS + 1)
-    legal, *_ = bursts_of(MACHINE, "load").proofs()
+    legal, *_ = bursts_of(MACHINE, MACHINE.engines["load"]).proofs()
     assert legal.counterexample.startswith("invariant: false")
 
 
 def test_sees_a_burst_of_a_beat_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rtl_runs, "BURST_BEATS", 2 * rtl_runs.BURST_BEATS)
-    legal, *_ = bursts_of(MACHINE, "load").proofs()
+    legal, *_ = bursts_of(MACHINE, MACHINE.engines["load"]).proofs()
     assert legal.counterexample.startswith("invariant: false")
 
 
 def test_sees_a_run_of_the_wrong_length(monkeypatch: pytest.MonkeyPatch) -> None:
     right = rtl_runs.dram_word_bytes
     monkeypatch.setattr(rtl_runs, "dram_word_bytes", lambda machine, of: 2 * right(machine, of))
-    _, _, cover, *_ = bursts_of(MACHINE, "load").proofs()
+    _, _, cover, *_ = bursts_of(MACHINE, MACHINE.engines["load"]).proofs()
     assert cover.counterexample.startswith("start of load_act: false")

@@ -19,6 +19,7 @@ from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.proof.datapath import one_lane, prove_format, without_products
@@ -30,9 +31,11 @@ WITH_SOFTMAX = load_machine("vector16")
 WITH_NORMALISATION = load_machine("sequence16")
 WITH_BLOCKS = with_blocks()
 WITH_CLZ = load_machine_text(NORMALIZING, "normalizing")
-OF_SOFTMAX = [of.mnemonic for of in WITH_SOFTMAX.formats_of("vec") if of.mnemonic not in MACHINE.formats]
+OF_SOFTMAX = [of.mnemonic for of in WITH_SOFTMAX.formats_of(Template.VECTOR) if of.mnemonic not in MACHINE.formats]
 
-OF_NORMALISATION = [f.mnemonic for f in WITH_NORMALISATION.formats_of("vec") if f.mnemonic not in WITH_SOFTMAX.formats]
+OF_NORMALISATION = [
+    f.mnemonic for f in WITH_NORMALISATION.formats_of(Template.VECTOR) if f.mnemonic not in WITH_SOFTMAX.formats
+]
 
 
 def proof_of(mnemonic: str, machine: Machine = MACHINE) -> Proof:
@@ -51,7 +54,7 @@ def proof_of_other_pipeline(mnemonic: str, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mnemonic", [of.mnemonic for of in MACHINE.formats_of("vec")])
+@pytest.mark.parametrize("mnemonic", [of.mnemonic for of in MACHINE.formats_of(Template.VECTOR)])
 def test_equals_the_statement_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic).counterexample == ""
 

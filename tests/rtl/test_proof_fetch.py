@@ -30,7 +30,7 @@ def test_every_goal_of_fetch_sees_a_fault() -> None:
 
 
 def test_every_goal_of_the_read_channel_sees_a_fault() -> None:
-    clients = [f"{name}_{net}" for name in ("fetch", "load") for net in ("request__ready", "beat__valid")]
+    clients = [f"{name}_{net}" for name in ("fetch", "dma") for net in ("request__ready", "beat__valid")]
     assert unseen(read_channel(MACHINE), ["address.output__payload", "arid", "arvalid"], [*clients, "rready"]) == []
 
 

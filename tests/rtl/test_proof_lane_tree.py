@@ -7,6 +7,7 @@ from tests.lanes import across_lanes
 from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.operators import COMBINATIONAL
 from tilewright.rtl.proof.lane_tree import prove_lane_tree, prove_lane_trees
@@ -14,8 +15,8 @@ from tilewright.rtl.proof.result import Proof
 
 
 def proof_of(machine: Machine, op: Op) -> Proof:
-    unit = next(unit for unit in bind(schedule(machine.formats_of("vec"))) if unit.op is op)
-    return prove_lane_tree(unit, machine.lanes)
+    unit = next(unit for unit in bind(schedule(machine.formats_of(Template.VECTOR))) if unit.op is op)
+    return prove_lane_tree(unit, machine.vector.lanes)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 5])

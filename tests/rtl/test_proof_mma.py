@@ -9,6 +9,7 @@ from amaranth.hdl import Module
 
 from tests.rtl.faults import failed_goals, unseen, walker_faults
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.timing import mma_read, mma_write
 from tilewright.rtl.mma import VectorIssuer, WeightReader
 from tilewright.rtl.proof.mma import mma_engine
@@ -48,7 +49,10 @@ def test_sees_a_row_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     right = WeightReader.elaborate
 
     def elaborate(self: WeightReader, platform: object) -> object:
-        machine, self.machine = self.machine, dataclasses.replace(self.machine, rows=self.machine.rows - 1)
+        machine, array = self.machine, self.machine.of(Template.SYSTOLIC)[0]
+        fewer = dataclasses.replace(machine.array, rows=machine.array.rows - 1)
+        engines = {**machine.engines, array.name: dataclasses.replace(array, settings=fewer)}
+        self.machine = dataclasses.replace(machine, engines=engines)
         built = right(self, platform)
         self.machine = machine
         return built

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from amaranth.hdl import Module, Signal, Value
 
 import tilewright.rtl.fifo as rtl_fifo
+from tests.engines import ENGINES
 from tests.rtl.faults import unseen
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.engine import Engine
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fifo import Fifo
 from tilewright.rtl.proof.queues import byte_queue, dispatch, instruction_queues, shown_queue
@@ -55,8 +58,8 @@ def test_every_goal_of_dispatch_sees_a_fault() -> None:
     for engine in ENGINES:
         registers += [f"{engine}_completed", f"{engine}_dispatched", f"{engine}_queue.level"]
         outputs += [
-            f"{engine}_instruction__valid",
-            f"{engine}_instruction__payload.bits",
+            f"instructions__{ENGINES.index(engine)}__valid",
+            f"instructions__{ENGINES.index(engine)}__payload.bits",
             f"{engine}_queue.output__ready",
         ]
         outputs += [f"{engine}_queue.input__valid", f"{engine}_queue.input__payload.bits"]
@@ -93,8 +96,8 @@ def test_sees_a_pointer_that_does_not_wrap(monkeypatch: pytest.MonkeyPatch) -> N
 def test_sees_a_start_one_count_too_early_or_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Dispatch.build_start
 
-    def build_start(self: Dispatch, m: Module, engine: str, queue: Fifo, completed: dict[str, Signal]) -> None:
-        right(self, m, engine, queue, {name: count + change for name, count in completed.items()})
+    def build_start(self: Dispatch, m: Module, engine: Engine, queue: Fifo, completed: Sequence[Signal]) -> None:
+        right(self, m, engine, queue, [count + change for count in completed])
 
     monkeypatch.setattr(Dispatch, "build_start", build_start)
     change = 1
@@ -106,8 +109,8 @@ def test_sees_a_start_one_count_too_early_or_too_late(monkeypatch: pytest.Monkey
 def test_sees_a_wait_compared_with_another_count(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Dispatch.build_fault
 
-    def build_fault(self: Dispatch, m: Module, assembler: object, index: Signal, counts: dict[str, Signal]) -> None:
-        right(self, m, assembler, index, {name: count + 1 for name, count in counts.items()})  # type: ignore
+    def build_fault(self: Dispatch, m: Module, assembler: object, index: Signal, counts: Sequence[Signal]) -> None:
+        right(self, m, assembler, index, [count + 1 for count in counts])  # type: ignore
 
     monkeypatch.setattr(Dispatch, "build_fault", build_fault)
     assert dispatch(MACHINE).proofs()[2].counterexample.startswith("fault: false")
@@ -116,9 +119,10 @@ def test_sees_a_wait_compared_with_another_count(monkeypatch: pytest.MonkeyPatch
 def test_sees_an_instruction_that_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Dispatch.build_push
 
-    def build_push(self: Dispatch, m: Module, assembler: object, queues: object, dispatched: dict[str, Signal]) -> None:
+    def build_push(self: Dispatch, m: Module, assembler: object, queues: object, dispatched: Sequence[Signal]) -> None:
         right(self, m, assembler, queues, dispatched)  # type: ignore[arg-type]
-        m.d.sync += dispatched["mma"].eq(dispatched["mma"])
+        uncounted = dispatched[ENGINES.index("mma")]
+        m.d.sync += uncounted.eq(uncounted)
 
     monkeypatch.setattr(Dispatch, "build_push", build_push)
     assert "false" in dispatch(MACHINE).proofs()[1].counterexample

@@ -86,7 +86,7 @@ def test_stops_at_memory_that_is_not_there() -> None:
 
 
 def a_load_of_inputs(machine: Machine, rng: np.random.Generator) -> object:
-    instruction = random_instruction(machine, machine.formats_of("load")[0], rng)
+    instruction = random_instruction(machine, machine.formats_of(machine.engines["load"])[0], rng)
     return instruction.replace(
         {"d.region": 3, "d.base": 0, **{f"d.{loop.name}": 8 for loop in instruction.format.loops}}
     )

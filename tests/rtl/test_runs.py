@@ -51,7 +51,7 @@ def transfers(machine: Machine, seed: random.Random, count: int) -> list[Instruc
     """Random loads, half of them contiguous over the innermost loop, with bases near a 4 KiB boundary."""
     made = []
     for _ in range(count):
-        of = seed.choice(machine.formats_of("load"))
+        of = seed.choice(machine.formats_of(machine.engines["load"]))
         instruction = random_instruction(machine, of, seed, spread=150)
         dram, innermost = dram_operand(of), of.loops[-1].name
         word = machine.memories[of.destination.memory].word_bytes
@@ -76,7 +76,7 @@ def start(ctx: Any, dut: Bursts, machine: Machine, instruction: Instruction) -> 
 @pytest.mark.parametrize("name", ["tiny8", "base16"])
 def test_cuts_as_byte_by_byte(name: str) -> None:
     machine, seed = load_machine(name), random.Random(7)
-    dut = Bursts(machine, machine.formats_of("load"))
+    dut = Bursts(machine, machine.formats_of(machine.engines["load"]))
 
     async def bench(ctx: Any) -> None:
         configure(ctx, dut, 1 << 20)
@@ -121,7 +121,7 @@ def first_outside(bursts: list[tuple[int, int]], limit: int) -> tuple[int, int] 
 def test_faults_as_byte_by_byte(name: str, number: int) -> None:
     """Regions that end anywhere in a transfer, or behind it: the burst at fault, and its first byte outside."""
     machine, seed = load_machine(name), random.Random(number)
-    dut, (instruction,) = Bursts(machine, machine.formats_of("load")), transfers(machine, seed, 1)
+    dut, (instruction,) = Bursts(machine, machine.formats_of(machine.engines["load"])), transfers(machine, seed, 1)
     region = REGIONS[instruction[f"{dram_operand(instruction.format).name}.region"]]
     bursts = expected_bursts(machine, instruction)
     limit = max(0, seed.choice(bursts)[0] + seed.randrange(-20, 200))
@@ -160,8 +160,8 @@ LIMIT, WORD = 5000, 8
 )
 def test_faults_at_the_first_byte_outside(first: int, words: int, outside: int | None) -> None:
     machine = load_machine("tiny8")
-    dut = Bursts(machine, machine.formats_of("load"))
-    of = machine.formats_of("load")[0]
+    dut = Bursts(machine, machine.formats_of(machine.engines["load"]))
+    of = machine.formats_of(machine.engines["load"])[0]
     assert machine.memories[of.destination.memory].word_bytes == WORD
     dram, innermost = dram_operand(of).name, of.loops[-1].name
     plain = random_instruction(machine, of, random.Random(3)).replace({f.name: f.default for f in of.fields[1:]})
@@ -184,8 +184,8 @@ def test_faults_at_the_first_byte_outside(first: int, words: int, outside: int |
 
 def test_faults_before_the_region_and_in_none() -> None:
     machine = load_machine("tiny8")
-    dut = Bursts(machine, machine.formats_of("load"))
-    of = machine.formats_of("load")[0]
+    dut = Bursts(machine, machine.formats_of(machine.engines["load"]))
+    of = machine.formats_of(machine.engines["load"])[0]
     dram, innermost = dram_operand(of).name, of.loops[-1].name
     plain = random_instruction(machine, of, random.Random(1)).replace({f.name: f.default for f in of.fields[1:]})
 

@@ -11,6 +11,7 @@ from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.proof.datapath import one_lane
@@ -30,7 +31,7 @@ def machine(request: pytest.FixtureRequest, repository: Path, tmp_path_factory: 
 
 def most_multipliers(machine: Machine) -> int:
     """Multiplications of the statement that has most of them."""
-    formats = machine.formats_of("vec")
+    formats = machine.formats_of(Template.VECTOR)
     return max(sum(node.op is Op.MUL for node in set(walk(format.statement.expr))) for format in formats)
 
 
@@ -42,7 +43,7 @@ def test_has_the_multipliers_of_the_most_demanding_instruction(machine: Machine)
 @pytest.mark.slow
 def test_sharing_saves_gates_and_multipliers() -> None:
     machine = load_machine("base16")
-    formats = machine.formats_of("vec")
+    formats = machine.formats_of(Template.VECTOR)
     merged = area("merged", machine, formats, bind(schedule(formats)))
     unmerged = area("unmerged", machine, formats, unshared(schedule(formats)))
     assert (merged.multipliers, unmerged.multipliers) == (2, 7)

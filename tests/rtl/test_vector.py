@@ -20,6 +20,7 @@ from tests.tables import TABLES
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.machine.encoding import Instruction, Operand, encode, make_instruction
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import vec_result_limit, vec_write
@@ -42,7 +43,9 @@ class VectorModel:
         self.kept: dict[int, int] = {}  # source → word
         self.group: list[tuple[list[int], dict[str, int]]] = []  # by iteration: words of the streams, addresses
         self.results: deque[tuple[int, str, int, int, bool]] = deque()  # from cycle, memory, address, word, is last
-        self.shared = {of.destination.memory for of in machine.formats_of("mma")}  # their ports may be taken
+        self.shared = {
+            of.destination.memory for of in machine.formats_of(Template.SYSTOLIC)
+        }  # their ports may be taken
         self.outstanding = 0  # results that go there
         self.newest_ready = 0  # the cycle from which the newest iteration's result may be written
 
@@ -114,7 +117,7 @@ class VectorModel:
         of = self.current.format
         element = of.destination.element
         lanes = []
-        for lane in range(self.machine.lanes):
+        for lane in range(self.machine.vector.lanes):
             names = []
             for words, addresses in self.group:
                 values: dict[str, Any] = {name: self.current[name] for name in of.immediates}
@@ -213,7 +216,7 @@ def valid_instruction(machine: Machine, mnemonic: str, seed: random.Random) -> I
 @pytest.mark.parametrize("probability", [1.0, 0.8, 0.3])
 def test_follows_the_contract_in_every_cycle(probability: float) -> None:
     machine, seed = load_machine("tiny8", NARROW), random.Random(11)
-    mnemonics = [of.mnemonic for of in machine.formats_of("vec")]
+    mnemonics = [of.mnemonic for of in machine.formats_of(Template.VECTOR)]
     run(machine, [valid_instruction(machine, seed.choice(mnemonics), seed) for _ in range(25)], probability, seed)
 
 
@@ -227,7 +230,7 @@ def test_follows_the_contract_with_any_number_of_results(results: int) -> None:
 @pytest.mark.parametrize("number", [0, 9, 24, 30])
 def test_follows_the_contract_on_random_machines(number: int) -> None:
     machine, seed = random_machine(number), random.Random(number)
-    mnemonics = [of.mnemonic for of in machine.formats_of("vec")]
+    mnemonics = [of.mnemonic for of in machine.formats_of(Template.VECTOR)]
     run(machine, [valid_instruction(machine, seed.choice(mnemonics), seed) for _ in range(8)], 0.8, seed)
 
 
@@ -278,7 +281,9 @@ instructions:
 def test_looks_up_in_tables(number: int) -> None:
     machine, seed = load_machine_text(TABLES, "tables"), random.Random(number)
     tables = machine.table_memories  # a program that writes them needs waits, which this bench does not keep
-    mnemonics = [f.mnemonic for f in machine.formats_of("vec") if f.tables and f.destination.memory not in tables] * 2
+    mnemonics = [
+        f.mnemonic for f in machine.formats_of(Template.VECTOR) if f.tables and f.destination.memory not in tables
+    ] * 2
     seed.shuffle(mnemonics)
     run(machine, [valid_instruction(machine, mnemonic, seed) for mnemonic in mnemonics], 0.8, seed)
 
@@ -286,7 +291,7 @@ def test_looks_up_in_tables(number: int) -> None:
 @pytest.mark.parametrize("lanes", [3, 4])
 def test_reduces_across_lanes(lanes: int) -> None:
     machine, seed = load_machine_text(across_lanes(lanes), "lanes"), random.Random(lanes)
-    mnemonics = [of.mnemonic for of in machine.formats_of("vec")] * 2
+    mnemonics = [of.mnemonic for of in machine.formats_of(Template.VECTOR)] * 2
     seed.shuffle(mnemonics)
     run(machine, [valid_instruction(machine, mnemonic, seed) for mnemonic in mnemonics], 0.8, seed)
 
@@ -320,5 +325,5 @@ def test_stops_at_an_access_outside_its_memory(kind: str) -> None:
 
 def test_exists_in_a_machine_without_vector_instructions() -> None:
     machine = load_machine("tiny8", NARROW)
-    others = {name: of for name, of in machine.formats.items() if of.engine != "vec"}
+    others = {name: of for name, of in machine.formats.items() if of.engine.name != "vec"}
     assert "retire" in rtlil.convert(VectorEngine(replace(machine, formats=others)))

@@ -35,7 +35,8 @@ from rich.table import Table
 from tests.schedules.cycles import ENTRIES, WANTED, read_table
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import dma_round_trip, mma_write
 
 PRODUCTS = ("Conv", "Gemm", "MatMul")
@@ -106,7 +107,7 @@ def _balanced(layers: Sequence[LayerBound]) -> tuple[float, float]:
 
 def _prefetch(layers: Sequence[LayerBound], machine: Machine) -> int:
     """The largest, over all layers, of what comes before it and of the reads that cannot have been made by then."""
-    memories = {systolic_weights(format).memory for format in machine.formats_by_template[Template.SYSTOLIC]}
+    memories = {systolic_weights(format).memory for format in machine.formats_of(Template.SYSTOLIC)}
     capacity = sum(machine.memories[name].depth * machine.memories[name].word_bytes for name in memories)
     found = 0
     for position in range(len(layers)):
@@ -155,7 +156,7 @@ def _nodes(name: str) -> tuple[_Node, ...]:
 def _layer(each: _Node, after: frozenset[int], machine: Machine) -> LayerBound | None:
     """What a node takes; None if it takes nothing that is counted."""
     kind, result = each.node.op_type, each.result
-    words = prod(result) // result[1] * -(-result[1] // machine.lanes) if len(result) > 1 else 1
+    words = prod(result) // result[1] * -(-result[1] // machine.vector.lanes) if len(result) > 1 else 1
     if kind in PRODUCTS:
         return _product(each, words, after, machine)
     if kind in POOLS:
@@ -167,7 +168,7 @@ def _layer(each: _Node, after: frozenset[int], machine: Machine) -> LayerBound |
 
 
 def _product(each: _Node, words: int, after: frozenset[int], machine: Machine) -> LayerBound:
-    rows, cols, result, name = machine.rows, machine.cols, each.result, each.node.name
+    rows, cols, result, name = machine.array.rows, machine.array.cols, each.result, each.node.name
     if each.node.op_type == "MatMul" and not any(each.constants):
         *batch, m, n = result
         inner = -(-each.sources[0][-1] // rows)
@@ -178,15 +179,17 @@ def _product(each: _Node, words: int, after: frozenset[int], machine: Machine) -
     if each.node.op_type != "Conv":
         channels = result[-1]
         inner, pixels = prod(weights) // channels, prod(result) // channels
-        tiles, blocks = -(-inner // rows) * -(-channels // cols), -(-channels // machine.lanes)
+        tiles, blocks = -(-inner // rows) * -(-channels // cols), -(-channels // machine.vector.lanes)
         parameters = blocks * _parameter_bytes(machine)
         return LayerBound(name, tiles * max(pixels, rows), pixels * blocks, None, reads, after, parameters)
     array = min(_vectors(each, factor, machine) for factor in _factors(result[-1]))
-    words = min(prod(result) // result[1] // f * -(-f * result[1] // machine.lanes) for f in _factors(result[-1]))
+    words = min(
+        prod(result) // result[1] // f * -(-f * result[1] // machine.vector.lanes) for f in _factors(result[-1])
+    )
     is_apart = each.attributes.get("group", 1) != 1
     taps = weights[2] * -(-weights[3] // _block(machine))
     tapped = words * taps if is_apart and _block(machine) > 1 else None
-    parameters = -(-result[1] // machine.lanes) * _parameter_bytes(machine)
+    parameters = -(-result[1] // machine.vector.lanes) * _parameter_bytes(machine)
     return LayerBound(name, array, words, tapped, reads, after, parameters)
 
 
@@ -207,19 +210,19 @@ def _vectors(each: _Node, factor: int, machine: Machine) -> int:
     stride, dilation = (each.attributes.get(key, [1, 1])[1] for key in ("strides", "dilations"))  # type: ignore[index]
     columns = (factor - 1) * stride + width if dilation == 1 else width  # that the window of the result's columns reads
     if each.attributes.get("group", 1) == 1:
-        tiles = -(-inner * height * columns // machine.rows) * -(-channels // machine.cols)
-    elif factor > 1 and channels > min(machine.rows, machine.cols):
+        tiles = -(-inner * height * columns // machine.array.rows) * -(-channels // machine.array.cols)
+    elif factor > 1 and channels > min(machine.array.rows, machine.array.cols):
         return _vectors(each, 1, machine)
     else:
-        tiles = -(-channels // min(machine.rows, machine.cols)) * height * -(-columns // factor)
-    return tiles * max(pixels, machine.rows)
+        tiles = -(-channels // min(machine.array.rows, machine.array.cols)) * height * -(-columns // factor)
+    return tiles * max(pixels, machine.array.rows)
 
 
 def _block(machine: Machine) -> int:
     """The most consecutive words of activations that a vector statement reads at once and multiplies."""
     return max(
         operand.block
-        for format in machine.formats_by_template[Template.VECTOR]
+        for format in machine.formats_of(Template.VECTOR)
         if len(format.streams) > 1
         for operand in format.streams
     )

@@ -177,7 +177,7 @@ def measure(name: str, isa: str, effort: int = 1) -> Entry:
     from tilewright.isa.files.loader import load_machine
 
     machine = load_machine(isa)
-    array = profile["macs"] // (machine.rows * machine.cols)
+    array = profile["macs"] // (machine.array.rows * machine.array.cols)
     return Entry(profile["cycles"], array, max(profile["bound_cycles"].values()))
 
 

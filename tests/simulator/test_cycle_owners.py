@@ -17,8 +17,9 @@ from tilewright.isa.machine.encoding import make_instruction
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.isa.program.state import RunCounters
 from tilewright.rtl.run import run_rtl_many
-from tilewright.simulator.cycle_owners import IDLE, IN_FLIGHT_ORDER, Stretches, cycle_owners, layer_span
+from tilewright.simulator.cycle_owners import IDLE, Stretches, cycle_owners, layer_span
 from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.losses import in_flight_order
 from tilewright.simulator.profile import instructions_of_layers, layers_of, profile
 
 
@@ -37,7 +38,9 @@ def by_hand() -> tuple[Program, RunCounters]:
 def test_stretches_by_hand() -> None:
     program, counters = by_hand()
     found = cycle_owners(program, [[0], [1]], counters)
-    load, mma = IN_FLIGHT_ORDER.index("load"), IN_FLIGHT_ORDER.index("mma")
+    order = [engine.name for engine in found.order]
+    assert order == ["mma", "vec", "load", "store"]
+    load, mma = order.index("load"), order.index("mma")
     assert found.times.tolist() == [0, 2, 7, 9, 12, 14]
     assert found.engine.tolist() == [IDLE, load, mma, mma, IDLE]
     assert found.layer.tolist() == [0, 0, 1, 1, 1]
@@ -69,9 +72,10 @@ def searched_owners(program: Program, serves: list[int], counters: RunCounters) 
     """(layer, engine) of every cycle."""
     owners: list[tuple[int, int]] = []
     started, retired = counters.started.tolist(), counters.retired.tolist()
+    order = in_flight_order(program.machine)
     for cycle in range(counters.cycles):
         flying = [at for at in range(len(serves)) if started[at] <= cycle < retired[at]]
-        engines = {at: IN_FLIGHT_ORDER.index(program.instructions[at].engine) for at in range(len(serves))}
+        engines = {at: order.index(program.instructions[at].engine) for at in range(len(serves))}
         if flying:
             owner = min(flying, key=lambda at: (engines[at], at))
             owners.append((serves[owner], engines[owner]))
@@ -95,7 +99,7 @@ def test_no_layer_beside_another_uses_more_than_all_of_the_array() -> None:
     counters = counters_of(program)
     assert overlapping_layers(program, counters) > 10
     found = profile(program, counters)
-    places = program.machine.rows * program.machine.cols
+    places = program.machine.array.rows * program.machine.array.cols
     assert sum(layer["cycles"] for layer in found["layers"]) == found["cycles"] == counters.cycles
     for layer in found["layers"]:
         assert 0 <= layer["utilisation"] <= 1, layer["name"]

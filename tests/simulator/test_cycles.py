@@ -117,7 +117,7 @@ def test_a_short_tile_waits_for_its_weights() -> None:
     # Tiles of 4 vectors: rows are read one a cycle, 16 a tile, so a tile begins every 16 cycles; the last one's vectors
     # are issued from MMA_WEIGHT_LEAD after its first row on.
     counters = run(mma(4, 3))
-    last = QUEUED + 1 + 2 * BASE.rows + timing.MMA_WEIGHT_LEAD + 4 - 1
+    last = QUEUED + 1 + 2 * BASE.array.rows + timing.MMA_WEIGHT_LEAD + 4 - 1
     assert counters.retired.tolist() == [last + timing.mma_write(BASE) + 1]
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.engines import ENGINES
 from tests.generators import program_of, random_program
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import make_instruction
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.ideal import Ideal

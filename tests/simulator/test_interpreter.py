@@ -182,7 +182,7 @@ def test_mma_is_the_matrix_product(name: str, mnemonic: str, product: str, accum
     machine = load_machine(name)
     rng = np.random.default_rng(5)
     vectors, tiles, reduced = 5, 2, 3
-    rows, cols = machine.rows, machine.cols
+    rows, cols = machine.array.rows, machine.array.cols
     a = rng.integers(-128, 128, (reduced, vectors, rows), np.int8)
     w = rng.integers(-128, 128, (tiles, reduced, rows, cols), np.int8)
     old = rng.integers(-(2**31), 2**31, (tiles, vectors, cols), np.int32)
@@ -191,7 +191,7 @@ def test_mma_is_the_matrix_product(name: str, mnemonic: str, product: str, accum
     act.reshape(-1)[: a.size] = a.reshape(-1).view(np.uint8)
     wgt.reshape(-1)[: w.size] = w.reshape(-1).view(np.uint8)
     acc.reshape(-1)[: old.nbytes] = old.reshape(-1).view(np.uint8)
-    a_words, c_words = rows // machine.lanes, cols // machine.lanes
+    a_words, c_words = rows // machine.vector.lanes, cols // machine.vector.lanes
     fields = {
         **{"trip.n": tiles, "trip.k": reduced, "trip.x": vectors, "accumulate": accumulate},
         **{"a.k": vectors * a_words, "a.x": a_words},

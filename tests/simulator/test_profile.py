@@ -49,7 +49,7 @@ def test_everything_adds_up(name: str) -> None:
         for way in ("read", "written"):
             assert sum(layer["dram_bytes"][way] for layer in layers) == found["dram_bytes"][way], f"seed {seed}"
         for layer in layers:
-            full = layer["array_macs"] / (machine.rows * machine.cols)
+            full = layer["array_macs"] / (machine.array.rows * machine.array.cols)
             assert sum(layer["loss"].values()) == pytest.approx(layer["cycles"] - full), f"seed {seed}"
             assert layer["array_macs"] <= layer["macs"] and layer["utilisation"] <= 1
             assert min(layer["loss"].values()) >= 0

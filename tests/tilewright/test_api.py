@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 import tilewright
 from tests.compiler.models import random_inputs, run_onnx, small_cnn
+from tests.engines import ENGINES
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program as Binary
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import tilewright
 from tests.compiler.models import ModelBuilder, conv_model, pool_model, random_inputs, run_onnx
+from tests.engines import ENGINES
 from tests.mixed_networks import mixed_network, sandwich
 from tests.rings import long_beyond
 from tests.tilewright.command_line import Command
@@ -17,7 +18,6 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.partition.parts import cut_into_parts
 from tilewright.compiler.partition.source import read_source
 from tilewright.errors import InputError
-from tilewright.isa.machine.machine import ENGINES
 
 
 @pytest.fixture(scope="module")

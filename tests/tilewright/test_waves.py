@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.engines import ENGINES
 from tests.tilewright.command_line import Command
 from tilewright.api import Program, compile
 from tilewright.errors import InputError
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.pictures.array import small_inputs, small_program
 from tilewright.profiles.one_layer import instructions_of_layer
 from tilewright.rtl.simulation.fst import fst_of
@@ -36,7 +36,7 @@ def program_file(program: Program, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_a_layers_waves_are_the_cycles_in_which_it_works(program: Program) -> None:
     (run,) = program.runs()
     for position, layer in enumerate(program.profile()["layers"]):
-        own = [one for one in instructions_of_layer([run], position) if one.instruction.engine != "load"]
+        own = [one for one in instructions_of_layer([run], position) if one.instruction.engine.name != "load"]
         window = Window(min(one.started for one in own), max(one.retired for one in own))
         assert waves_window(program, None, layer["name"]) == window
     end = run.counters.cycles
@@ -95,7 +95,7 @@ def test_the_hardwares_waves_name_the_instruction_and_the_layer_of_every_cycle(
     (run,) = program.runs()
     layers, instructions = layer_names(run.program), run.program.instructions
     for engine in ENGINES:
-        own = [index for index, one in enumerate(instructions) if one.engine == engine]
+        own = [index for index, one in enumerate(instructions) if one.engine.name == engine]
         for cycle in range(window.first + 1, window.last):
             held = [i for i in own if run.counters.started[i] < cycle < run.counters.retired[i]]
             shown = [text(values[cycle][f"{engine}_{what}"]) for what in ("mnemonic", "layer")]

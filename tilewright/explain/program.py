@@ -13,6 +13,7 @@ from tilewright.api import Program
 from tilewright.errors import InputError
 from tilewright.isa.check.footprint import expand, footprint, merge_ranges
 from tilewright.isa.machine.encoding import Instruction
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
@@ -84,7 +85,14 @@ def _kind(mnemonic: str, instructions: Sequence[Instruction]) -> dict[str, Any]:
     own = [one for one in instructions if one.mnemonic == mnemonic]
     sizes = Counter(" ".join(f"{loop}={trips}" for loop, trips in one.trips.items() if trips > 1) for one in own)
     found = [{"loops": loops, "count": count} for loops, count in sizes.most_common()]
-    return {"mnemonic": mnemonic, "engine": own[0].engine, "count": len(own), "sizes": found}
+    engine = own[0].engine
+    return {
+        "mnemonic": mnemonic,
+        "engine": engine.name,
+        "template": engine.template.value,
+        "count": len(own),
+        "sizes": found,
+    }
 
 
 def _loaded(program: Binary, instructions: Sequence[Instruction]) -> list[dict[str, Any]]:
@@ -157,7 +165,8 @@ def print_program_layer(found: Mapping[str, Any]) -> None:
 
 def _instructions(layer: Mapping[str, Any]) -> str:
     """Those that compute, with how many of each: `4 mma + 4 requantize`."""
-    kinds = [kind for kind in layer["instructions"] if kind["engine"] in ("mma", "vec")] or layer["instructions"]
+    every = layer["instructions"]
+    kinds = [kind for kind in every if kind["template"] != Template.DMA] or every
     return " + ".join(f"{kind['count']} {kind['mnemonic']}" for kind in kinds)
 
 

@@ -11,6 +11,7 @@ from tilewright.api import Program
 from tilewright.host import dram_image
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.files.loader import load_machine_text
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.program import place_regions
 from tilewright.pictures.flow import ArrayFlow, Indices, Vector, array_flow
 from tilewright.pictures.svg import COLOURS, box, frames, picture, text
@@ -72,7 +73,7 @@ def small_flow() -> tuple[ArrayFlow, Mapping[str, Words]]:
         for name, dtype in (("act", np.int8), ("wgt", np.int8), ("acc", np.int32))
     }
     (run,) = program.runs()
-    index = next(at for at, one in enumerate(binary.instructions) if one.engine == "mma")
+    index = next(at for at, one in enumerate(binary.instructions) if one.engine.template is Template.SYSTOLIC)
     return array_flow(run, index, memories), memories
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.isa.machine.machine import Engine, Machine, Template
+from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.pages.show import kib_text
-from tilewright.pictures.svg import ENGINE_COLOURS, arrow, box, picture, text
+from tilewright.pictures.svg import arrow, box, picture, text
+from tilewright.profiles.colours import engine_colour
 
 WIDTH = 960
 ENGINE_TOP, MEMORY_TOP = 60, 230
@@ -24,12 +26,17 @@ def _parts(machine: Machine) -> Iterator[str]:
     step, pitch = (WIDTH - 200) / len(engines), (WIDTH - 200) / len(memories)
     at = {memory.name: 180 + pitch * (number + 0.5) for number, memory in enumerate(memories)}
     bottom = MEMORY_TOP + BOX_HEIGHT
-    yield text(24, 32, f"{machine.name}: {machine.rows}×{machine.cols} array, {machine.lanes} lanes", "title")
+    yield text(
+        24,
+        32,
+        f"{machine.name}: {machine.array.rows}×{machine.array.cols} array, {machine.vector.lanes} lanes",
+        "title",
+    )
     yield box(24, ENGINE_TOP, DRAM_WIDTH, bottom - ENGINE_TOP)
     yield text(84, 160, "DRAM", "title middle")
     yield text(84, 180, f"{machine.dram.bus_bytes} bytes a cycle", "small quiet middle")
     for number, engine in enumerate(engines):
-        centre, colour = 180 + step * (number + 0.5), ENGINE_COLOURS[engine.name]
+        centre, colour = 180 + step * (number + 0.5), engine_colour(engine)
         yield box(centre - step / 2 + 12, ENGINE_TOP, step - 24, BOX_HEIGHT, fill=colour)
         yield text(centre, ENGINE_TOP + 28, engine.name, "title middle on")
         yield text(centre, ENGINE_TOP + 48, _about(engine, machine), "small middle on")
@@ -67,6 +74,6 @@ def _about(engine: Engine, machine: Machine) -> str:
         case Template.DMA:
             return "moves words"
         case Template.SYSTOLIC:
-            return f"{machine.rows}×{machine.cols} products a cycle"
+            return f"{machine.array.rows}×{machine.array.cols} products a cycle"
         case Template.VECTOR:
-            return f"{machine.lanes} lanes"
+            return f"{machine.vector.lanes} lanes"

@@ -7,7 +7,6 @@ from html import escape
 
 COLOURS = ("#3c7dc4", "#d9a521", "#3f9b5b", "#c8553d", "#8c6bb1", "#4fa8a3", "#b5739d", "#98a2b3")
 
-ENGINE_COLOURS = {"load": "#c8553d", "mma": "#3f9b5b", "vec": "#3c7dc4", "store": "#b5739d"}
 
 STYLE = """
 text{font:13px Helvetica,Arial,sans-serif;fill:#1c2330}

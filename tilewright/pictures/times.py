@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.isa.machine.machine import ENGINES
-from tilewright.pictures.svg import COLOURS, ENGINE_COLOURS, arrow, box, picture, text
+from tilewright.isa.machine.engine import Template
+from tilewright.pictures.svg import COLOURS, arrow, box, picture, text
+from tilewright.profiles.colours import engine_colour
 from tilewright.profiles.lives import lives
 from tilewright.profiles.one_layer import TimedInstruction, timed_instructions
 from tilewright.segments import ProgramRun
@@ -26,7 +27,7 @@ def waits_picture(run: ProgramRun, layer: str) -> str:
 def tile_picture(run: ProgramRun, layer: str) -> str:
     """The last result of a layer that goes on: what it was made of, back to the loads, in the order of time."""
     timed = {one.index: one for one in _of_layer(run, layer)}
-    last = max(index for index, one in timed.items() if one.instruction.engine == "vec")
+    last = max(index for index, one in timed.items() if one.instruction.engine.template is Template.VECTOR)
     chain = _chain(run, timed, last)
     words = {one.index: f"{number}. {one.instruction.mnemonic}" for number, one in enumerate(chain, 1)}
     return _time_picture(f"The way of one tile of {layer} on {run.program.machine.name}", chain, words)
@@ -85,12 +86,12 @@ def steps_picture(run: ProgramRun, part: str, title: str) -> str:
             for one in row:
                 x, right = (_x(cycle, first, end, STEPS_LEFT) for cycle in (one.started, one.retired))
                 hint = f"{one.instruction.mnemonic}, cycles {one.started:,} to {one.retired:,}"
-                at = y + 1 + 4.5 * ENGINES.index(one.instruction.engine)
-                yield box(x, at, max(1, right - x), 4, fill=ENGINE_COLOURS[one.instruction.engine], hint=hint)
+                at = y + 1 + 4.5 * one.instruction.engine.number
+                yield box(x, at, max(1, right - x), 4, fill=engine_colour(one.instruction.engine), hint=hint)
         yield from _axis(first, end, bottom + 4, STEPS_LEFT)
-        for number, engine in enumerate(ENGINES):
-            yield box(STEPS_LEFT + 90 * number, bottom + 38, 12, 12, fill=ENGINE_COLOURS[engine])
-            yield text(STEPS_LEFT + 18 + 90 * number, bottom + 48, engine, "small")
+        for engine in run.program.machine.engines.values():
+            yield box(STEPS_LEFT + 90 * engine.number, bottom + 38, 12, 12, fill=engine_colour(engine))
+            yield text(STEPS_LEFT + 18 + 90 * engine.number, bottom + 48, engine.name, "small")
 
     return picture(WIDTH, bottom + 60, title, parts())
 
@@ -103,13 +104,14 @@ def _of_layer(run: ProgramRun, layer: str) -> list[TimedInstruction]:
 
 def _chain(run: ProgramRun, timed: dict[int, TimedInstruction], last: int) -> list[TimedInstruction]:
     """The instruction, those of other engines that it waits for, those that these wait for, and so on."""
-    by_engine = {e: [i for i, one in enumerate(run.program.instructions) if one.engine == e] for e in ENGINES}
+    engines = run.program.machine.engines
+    by_engine = {e: [i for i, one in enumerate(run.program.instructions) if one.engine.name == e] for e in engines}
     found, open_ = {last}, [last]
     while open_:
         index = open_.pop()
         for engine, count in timed[index].instruction.waits.items():
             before = by_engine[engine][count - 1] if count else -1
-            if before in timed and before not in found and engine != timed[index].instruction.engine:
+            if before in timed and before not in found and engine != timed[index].instruction.engine.name:
                 found.add(before)
                 open_.append(before)
     return [timed[index] for index in sorted(found, key=lambda index: timed[index].started)]
@@ -126,11 +128,11 @@ def _time_picture(title: str, timed: Sequence[TimedInstruction], words: dict[int
         yield text(24, 28, title, "title")
         for engine in dict.fromkeys(one.instruction.engine for one in sorted(timed, key=lambda one: tops[one.index])):
             top = min(tops[one.index] for one in timed if one.instruction.engine == engine)
-            yield text(24, top + 17, engine)
+            yield text(24, top + 17, engine.name)
         for one in timed:
             (x, right), y = spans[one.index], tops[one.index]
             hint = f"{one.index} {one.instruction.mnemonic}, cycles {one.started:,} to {one.retired:,}"
-            yield box(x, y, max(2, right - x - 1), 24, fill=ENGINE_COLOURS[one.instruction.engine], hint=hint)
+            yield box(x, y, max(2, right - x - 1), 24, fill=engine_colour(one.instruction.engine), hint=hint)
             room = 6.5 * len(words[one.index])
             if right - x > room:
                 yield text((x + right) / 2, y + 16, words[one.index], "small middle on")
@@ -150,9 +152,9 @@ def _lanes(timed: Sequence[TimedInstruction]) -> tuple[dict[int, int], int]:
     """Where each box begins from the top, so that none lies on another, and where the last one ends."""
     tops: dict[int, int] = {}
     top = TOP
-    for engine in ENGINES:
+    for engine in sorted({one.instruction.engine for one in timed}, key=lambda engine: engine.number):
         ends: list[int] = []
-        for one in (one for one in timed if one.instruction.engine == engine):
+        for one in (one for one in timed if one.instruction.engine is engine):
             lane = next((at for at, end in enumerate(ends) if end <= one.started), len(ends))
             ends[lane : lane + 1] = [one.retired]
             tops[one.index] = top + ROW * lane

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.simulator.losses import Loss
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -19,24 +21,24 @@ PRODUCTS = "products"
 """The cycles that a full array would need: not lost. Together with the losses they are the cycles of the run."""
 
 CAUSES: Mapping[str, Cause] = {
-    "edge": Cause(
+    Loss.EDGE: Cause(
         "rows and columns of the array that the layers leave empty",
         "a smaller array, or an instruction for such layers",
     ),
-    "array": Cause(
+    Loss.ARRAY: Cause(
         "the array fills, drains, or waits for weights or a memory port",
         "longer runs for each tile of weights: more accumulators; more banks",
     ),
-    "vector": Cause(
+    Loss.VECTOR: Cause(
         "only the vector engine works, or it and transfers",
         "more lanes, or one instruction for several steps",
     ),
-    "load": Cause(
+    Loss.LOAD: Cause(
         "nothing but loads is in flight",
         "a wider bus, shorter latency, or memory for what is loaded again",
     ),
-    "store": Cause("nothing but stores is in flight", "a wider bus, or memory for what is stored and loaded again"),
-    "idle": Cause("nothing is in flight: instructions are fetched", "fewer instructions, or shorter ones"),
+    Loss.STORE: Cause("nothing but stores is in flight", "a wider bus, or memory for what is stored and loaded again"),
+    Loss.IDLE: Cause("nothing is in flight: instructions are fetched", "fewer instructions, or shorter ones"),
 }
 
 MEANINGS: Mapping[str, str] = {

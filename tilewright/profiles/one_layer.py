@@ -8,7 +8,6 @@ from typing import Any
 
 from tilewright.isa.assembly.disassembler import format_instruction
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program
 from tilewright.profiles.causes import MEANINGS, PRODUCTS, parts
 from tilewright.segments import ProgramRun
@@ -52,7 +51,8 @@ def run_of_layer(runs: Sequence[ProgramRun], layer_position: int) -> tuple[Progr
 def timed_instructions(run: ProgramRun, indices: Sequence[int]) -> Iterator[TimedInstruction]:
     """These instructions of a program, with their times."""
     instructions, counters = run.program.instructions, run.counters
-    by_engine = {engine: [i for i, each in enumerate(instructions) if each.engine == engine] for engine in ENGINES}
+    engines = run.program.machine.engines
+    by_engine = {engine: [i for i, each in enumerate(instructions) if each.engine.name == engine] for engine in engines}
     for index in indices:
         started = int(counters.started[index])
         waited = [
@@ -107,8 +107,10 @@ def _kinds(program: Program, timed: Sequence[TimedInstruction]) -> list[tuple[st
     rows = []
     for mnemonic in dict.fromkeys(one.instruction.mnemonic for one in timed):
         own = [one for one in timed if one.instruction.mnemonic == mnemonic]
-        engines = [program.instructions[one.held_by].engine for one in own if one.held_by is not None]
-        held = {engine: engines.count(engine) for engine in ENGINES}
+        engines = [program.instructions[one.held_by].engine.name for one in own if one.held_by is not None]
+        held = {engine: engines.count(engine) for engine in program.machine.engines}
         waits = ", ".join(f"{engine} {count}" for engine, count in held.items() if count)
-        rows.append((mnemonic, own[0].instruction.engine, len(own), sum(o.retired - o.started for o in own), waits))
+        rows.append(
+            (mnemonic, own[0].instruction.engine.name, len(own), sum(o.retired - o.started for o in own), waits)
+        )
     return rows

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import InputError
 from tilewright.isa.assembly.disassembler import format_instruction
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Layer
 from tilewright.profiles.one_layer import TimedInstruction, timed_instructions
 from tilewright.profiles.traffic import Sample, live_words, queue_fills, transfer_rates
@@ -167,8 +166,8 @@ class _Process:
                 number = next(self._trace.flow_numbers)
                 flows.setdefault(one.index, []).append(number)
                 flows.setdefault(one.held_by, []).append(number)
-        for engine in ENGINES:
-            own = [one for one in timed if one.instruction.engine == engine]
+        for engine in self._run.program.machine.engines:
+            own = [one for one in timed if one.instruction.engine.name == engine]
             for track, one in self._in_lanes(engine, own):
                 span = (self._start + one.started, self._start + one.retired)
                 text = format_instruction(one.instruction)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.machine.machine import ENGINES, Template
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.program import place_regions
 from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
@@ -26,7 +26,7 @@ def transfer_rates(run: ProgramRun) -> list[Sample]:
     machine, counters = run.program.machine, run.counters
     times, rates = [], []
     for index, instruction in enumerate(run.program.instructions):
-        if machine.engines[instruction.engine].template is Template.DMA:
+        if instruction.engine.template is Template.DMA:
             work = work_of(machine, instruction)
             fetched = machine.instruction_bytes // machine.dram.bus_bytes
             beats = work.read_beats - fetched + work.write_beats
@@ -56,8 +56,8 @@ def queue_fills(run: ProgramRun) -> dict[str, list[Sample]]:
     if dispatched is None:
         return {}
     fills = {}
-    for engine in ENGINES:
-        own = [index for index, one in enumerate(program.instructions) if one.engine == engine]
+    for engine in program.machine.engines:
+        own = [index for index, one in enumerate(program.instructions) if one.engine.name == engine]
         times = np.concatenate([dispatched[own] + 1, run.counters.started[own] + 1])
         fills[engine] = _sums(times, np.repeat(np.array([1, -1]), len(own)))
     return fills

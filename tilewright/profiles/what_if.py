@@ -8,7 +8,8 @@ from typing import Any
 
 from tilewright.errors import InputError
 from tilewright.isa.errors import did_you_mean
-from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.ideal import Ideal
@@ -59,7 +60,7 @@ def parts_of(machine: Machine) -> Mapping[str, Part]:
     """The parts of a machine by name: its bus, the latency of DRAM, and its engines."""
     parts = [Part("bus", "inf", Ideal(bus=True)), Part("latency", "0", Ideal(latency=True))]
     for name, engine in machine.engines.items():
-        if machine.formats_of(name):
+        if machine.formats_of(engine):
             label = "array" if engine.template is Template.SYSTOLIC else name
             parts.append(Part(label, "inf", Ideal(engines=frozenset({name}))))
     return {part.name: part for part in parts}

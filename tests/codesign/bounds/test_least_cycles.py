@@ -14,6 +14,7 @@ from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.points.evaluate import NetworkFigures, evaluate
 from tilewright.codesign.points.network import Network, read_network
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.engine import Template
 
 DIGITS = Path("programs/digits/digits_int8.onnx")
 
@@ -45,7 +46,8 @@ def test_no_program_of_a_network_with_pruned_channels_is_faster() -> None:
 def test_an_array_counts_with_the_multipliers_beside_it() -> None:
     machine = load_machine("tiny8")
     a_cycle = products_a_cycle(machine)
-    assert machine.rows * machine.cols <= a_cycle <= machine.rows * machine.cols + 6 * machine.lanes
+    places = machine.array.rows * machine.array.cols
+    assert places <= a_cycle <= places + 6 * machine.vector.lanes
     assert least_cycles(Needs(10 * a_cycle + 1, 0), machine) == 11
     assert least_cycles(Needs(0, 10 * machine.dram.bus_bytes + 1), machine) == 11
 
@@ -59,7 +61,7 @@ def test_taps_of_one_iteration_are_as_many_products() -> None:
     machine = load_machine("dw16")
     found = [
         (terms(format.statement.expr)[0], streams[0].block)
-        for format in machine.formats_of("vec")
+        for format in machine.formats_of(Template.VECTOR)
         if (streams := format.streams) and streams[0].block > 1
     ]
     assert found

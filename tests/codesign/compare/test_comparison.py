@@ -43,7 +43,7 @@ def test_each_machine_as_it_is_and_with_each_change(tmp_path: Path) -> None:
     names = ("", "+faster", "[array.rows=16,fetch_beats=16]")
     assert [each.name for each in found] == [isa + name for isa in ("tiny8", "rect") for name in names]
     assert [each.machine.dram.latency_cycles for each in found[:3]] == [64, 8, 64]
-    assert (found[2].machine.rows, found[2].machine.fetch_beats) == (16, 16)
+    assert (found[2].machine.array.rows, found[2].machine.fetch_beats) == (16, 16)
     assert found[2].like == load_machine("tiny8") and found[1].like is None
 
 
@@ -54,7 +54,7 @@ def test_two_machines_of_one_name_are_refused() -> None:
 
 def test_an_overlay_may_extend_a_machine_itself() -> None:
     with_softmax = candidates(["tiny8"], (), ["vector16"])[1].machine
-    assert with_softmax.rows == 8 and set(with_softmax.formats) > set(load_machine("tiny8").formats)
+    assert with_softmax.array.rows == 8 and set(with_softmax.formats) > set(load_machine("tiny8").formats)
 
 
 def test_a_fault_in_an_overlay_is_told_with_its_line(tmp_path: Path) -> None:

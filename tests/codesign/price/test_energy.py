@@ -110,7 +110,7 @@ def price(process: Process) -> Price:
 
 def energy_of(process: Process, one: Instruction, dram: float = 1.0) -> LayerEnergy:
     program = Program(MACHINE, (one,), b"", 0, (), ())
-    words = sum(accesses(MACHINE, [one]).writes.values()) * 16 if one.engine == "load" else 0
+    words = sum(accesses(MACHINE, [one]).writes.values()) * 16 if one.engine.name == "load" else 0
     profile = {"layers": [{"cycles": CYCLES, "dram_bytes": {"read": MACHINE.instruction_bytes + words, "written": 0}}]}
     [layer] = energy_of_layers(price(process), program, profile, dram)
     return layer

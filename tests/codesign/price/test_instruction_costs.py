@@ -39,7 +39,7 @@ def test_an_instruction_costs_what_is_saved_without_it(price: Price) -> None:
 
 
 def test_the_only_instruction_of_an_engine_has_no_area_of_its_own(price: Price) -> None:
-    formats = {name: of for name, of in MACHINE.formats.items() if of.engine != "store" or name == "store_act"}
+    formats = {name: of for name, of in MACHINE.formats.items() if of.engine.name != "store" or name == "store_act"}
     one = dataclasses.replace(price, machine=dataclasses.replace(MACHINE, formats=formats))
     costs = instruction_costs(one)
     assert costs["store_act"].area_um2 is None

@@ -33,8 +33,8 @@ INT2, INT4 = IntegerType(2, True), IntegerType(4, True)
 def lanes_of(count: int, *mnemonics: str) -> Machine:
     """A machine whose vector engine has a few cheap instructions."""
     machine = load_machine("vector16")
-    formats = {name: of for name, of in machine.formats.items() if of.engine != "vec" or name in mnemonics}
-    return dataclasses.replace(machine, lanes=count, formats=formats)
+    formats = {name: of for name, of in machine.formats.items() if of.engine.name != "vec" or name in mnemonics}
+    return dataclasses.replace(machine.with_lanes(count), formats=formats)
 
 
 def test_a_register_costs_its_cell(synthesis: Synthesis) -> None:
@@ -81,8 +81,8 @@ def test_lanes_grow_with_their_number(synthesis: Synthesis) -> None:
 
 def test_one_lane_of_narrow_words_is_itself(synthesis: Synthesis) -> None:
     machine = random_machine(0)
-    assert machine.lanes == 1
-    formats = {name: of for name, of in machine.formats.items() if of.engine != "vec" or name == "max_pool"}
+    assert machine.vector.lanes == 1
+    formats = {name: of for name, of in machine.formats.items() if of.engine.name != "vec" or name == "max_pool"}
     machine = dataclasses.replace(machine, formats=formats)
     assert synthesis.cost(lanes(netlist, machine)) == synthesis.cost(whole(netlist, VectorDatapath(machine)))
 

@@ -8,12 +8,13 @@ from tilewright.codesign.price.statement_paths import statement_of
 from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.engine import Template
 
 MACHINE = load_machine("tiny8", ["lanes=1"])
 
 
 def unit_of(op: Op) -> int:
-    units = bind(schedule(MACHINE.formats_of("vec")))
+    units = bind(schedule(MACHINE.formats_of(Template.VECTOR)))
     return next(position for position, unit in enumerate(units) if unit.op is op)
 
 

@@ -30,7 +30,7 @@ def test_refuses_what_is_too_large_with_the_figures() -> None:
     machine = load_machine("base16", ["memories.wgt.kib=1"])
     builder = TileBuilder(machine, np.random.default_rng(0))
     depth = machine.memories["wgt"].depth
-    first, second = builder.buffer("wgt", depth), builder.buffer("wgt", machine.rows)
+    first, second = builder.buffer("wgt", depth), builder.buffer("wgt", machine.array.rows)
     for buffer in (first, second, first):
         builder.run("load_wgt", {}, d="weights", y=buffer)
     with pytest.raises(DoesNotFit) as refused:

@@ -12,7 +12,7 @@ from tilewright.isa import timing
 from tilewright.isa.files.loader import load_machine
 
 MACHINE = load_machine("base16")
-ROWS = MACHINE.rows
+ROWS = MACHINE.array.rows
 
 
 def builder() -> TileBuilder:
@@ -138,5 +138,5 @@ def test_words_that_come_slowly_meet_others_by_chance() -> None:
     build.run("load_act", {"trip.k": 40, "d.k": apart, "y.k": 1}, d=build.buffer("workspace", 40 * apart), y=z)
     rescale(build, 100, a=x, y=y)
     # Each word is a burst of its own, so few are under way: 40 words in 175 cycles, beside a word in each of 100.
-    assert 40 * timing.dma_round_trip(MACHINE) // MACHINE.flights["load"].bursts == 175
+    assert 40 * timing.dma_round_trip(MACHINE) // MACHINE.engines["load"].dma.bursts == 175
     assert contention(build.program()) == of_both(y, z, 100 * 40 // 175)

@@ -45,7 +45,7 @@ def product(build: TileBuilder, source: str = "") -> str:
 
 def multiply(build: TileBuilder, source: str = "", vectors: int = VECTORS) -> str:
     sums = build.buffer("acc", WORDS)
-    a, w = source or build.load("act", build.machine.rows), build.load("wgt", build.machine.rows)
+    a, w = source or build.load("act", build.machine.array.rows), build.load("wgt", build.machine.array.rows)
     build.run("mma", {"trip.y": vectors, "trip.x": WORDS, "c.x": 1}, a=a, w=w, c=sums)
     return sums
 
@@ -109,7 +109,7 @@ def section_of(program: TileProgram, *fronts: bool) -> Section:
 def layers_of(program: TileProgram, engine: str) -> list[int]:
     """The layers whose operations an engine executes, in its order."""
     of = program.machine.format
-    return [operation.layer for operation in program.operations if of(operation.mnemonic).engine == engine]
+    return [operation.layer for operation in program.operations if of(operation.mnemonic).engine.name == engine]
 
 
 def test_the_vector_engine_takes_tiles_of_the_next_layer_between_those_of_the_first() -> None:

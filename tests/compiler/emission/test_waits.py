@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from tests.compiler.tile_programs import random_tiles
+from tests.engines import ENGINES
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.waits import compute_waits
@@ -14,7 +15,6 @@ from tilewright.isa.check.checker import check
 from tilewright.isa.check.finding import FindingCode
 from tilewright.isa.check.footprint import footprint
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program
 
 MACHINES = ("base16", "tiny8", "rect")
@@ -33,7 +33,7 @@ def completed_before(program: Program) -> list[set[int]]:
     by_engine: dict[str, list[int]] = {engine: [] for engine in ENGINES}
     known: list[set[int]] = []
     for index, instruction in enumerate(program.instructions):
-        mine = by_engine[instruction.engine]
+        mine = by_engine[instruction.engine.name]
         certain = set(known[mine[-1]]) if mine else set()
         for engine, count in instruction.waits.items():
             for earlier in by_engine[engine][:count]:
@@ -58,7 +58,7 @@ def test_orders_every_conflicting_pair(machine: str, seed: int) -> None:
             for old_place, old_writes, _, old_touched in words[j]:
                 if place != old_place or not (writes or old_writes) or not touched & old_touched:
                     continue
-                adds_sums = later.engine == earlier.engine == "mma" and operand == "c"
+                adds_sums = later.engine.name == earlier.engine.name == "mma" and operand == "c"
                 in_order = later.engine == earlier.engine and (writes or adds_sums)
                 assert in_order or j in known[i], f"{later.mnemonic} {i} may overtake {earlier.mnemonic} {j}"
 

@@ -247,7 +247,7 @@ def test_layers_that_take_little_of_a_large_network_stay_as_they_are(monkeypatch
 
 def count(program: TileProgram, layer: int) -> int:
     """The operations of a layer that are not loads or stores."""
-    engines = [program.machine.format(one.mnemonic).engine for one in program.operations if one.layer == layer]
+    engines = [program.machine.format(one.mnemonic).engine.name for one in program.operations if one.layer == layer]
     return sum(engine not in ("load", "store") for engine in engines)
 
 

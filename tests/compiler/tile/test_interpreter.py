@@ -66,7 +66,7 @@ def test_refuses_an_access_outside_its_buffer() -> None:
 def test_multiplies_by_tiles_and_by_their_transposes(machine: str, mnemonic: str, product: str) -> None:
     """Two tiles with one vector, whose int32 sums leave as they are."""
     builder = TileBuilder(load_machine(machine), np.random.default_rng(1))
-    size = builder.machine.rows
+    size = builder.machine.array.rows
     a, w, c = builder.load_input(), builder.load("wgt", 2 * size), builder.buffer("acc", 1)
     start = builder.operations[-1].bases["d"].offset
     builder.run(mnemonic, {"trip.k": 2, "w.k": size, "a.k": 0}, a=a, w=w, c=c)

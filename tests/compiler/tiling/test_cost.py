@@ -56,7 +56,7 @@ def test_partial_sums_of_a_vector_times_a_matrix_are_even() -> None:
     """18 blocks in sums of 5, 5, 5 and 3 would let the bus wait for the array, for each tile of results."""
     of = load_machine("base16")
     network = network_for(of, 0)
-    output = network.conv(network.input(1, 18 * of.lanes, 1, 1), 32_000, (1, 1))
+    output = network.conv(network.input(1, 18 * of.vector.lanes, 1, 1), 32_000, (1, 1))
     program = select_and_tile(network.program(output), of, TilingOptions())
     sizes = Counter(buffer.size for buffer in program.buffers.values() if buffer.place == "wgt")
     assert len(sizes) == 2  # of all tiles, and of the last one
@@ -71,7 +71,7 @@ def test_rows_that_are_cut_take_the_time_of_their_bursts() -> None:
     columns = found.cuts.sizes[shape.cover.space.column]
     narrow, whole = (found.cycles[found.is_double & (columns == width)].min() for width in (1, 28))
     bursts = 2 * 4 * 28 * 28
-    under_way = machine.flights[find_transfers(machine).load("act").engine].bursts
+    under_way = find_transfers(machine).load("act").engine.dma.bursts
     least = bursts * dma_round_trip(machine) / under_way
     # Instructions come in the cycles in which no beat can.
     assert 1.01 * least > narrow > least > 3 * whole
@@ -81,7 +81,7 @@ def test_words_that_follow_each_other_in_dram_are_one_run() -> None:
     """Of two images of 4 blocks, 6 rows and 8 columns: rows, then planes, then images."""
     machine = load_machine("base16")
     network = network_for(machine, 0)
-    shape, _ = alone(network.program(network.rescale(network.input(2, 4 * machine.lanes, 6, 8))), machine)
+    shape, _ = alone(network.program(network.rescale(network.input(2, 4 * machine.vector.lanes, 6, 8))), machine)
     space = shape.cover.space
     sizes = {loop: np.array([extent] * 3) for loop, extent in extents(shape).items()}
     sizes |= {space.column: np.array([7, 8, 8]), space.row: np.array([6, 5, 6])}
@@ -95,7 +95,9 @@ def test_rows_and_columns_beyond_a_tensor_are_not_loaded() -> None:
     """A window of 3 × 3 with padding on two sides only, for a result of 14 × 14 in one tile, or in rows of it."""
     machine = load_machine("base16")
     network = network_for(machine, 0)
-    shape, _ = alone(network.program(network.max_pool(network.input(1, machine.lanes, 28, 28), 3, 2, pad=1)), machine)
+    shape, _ = alone(
+        network.program(network.max_pool(network.input(1, machine.vector.lanes, 28, 28), 3, 2, pad=1)), machine
+    )
     space = shape.cover.space
     sizes = {loop: np.array([extent] * 2) for loop, extent in extents(shape).items()} | {space.row: np.array([14, 1])}
     (step,), count = shape.cover.steps, tile_counts(shape, sizes)

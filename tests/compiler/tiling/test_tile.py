@@ -176,7 +176,7 @@ def test_multiplies_no_tile_of_zeros() -> None:
     output = network.conv(network.input(1, 64, 8, 8), 64, (3, 3), pad=1, groups=64)
     program = select_and_tile(network.program(output), machine("base16"))
     loaded = sum(b.size for b in program.buffers.values() if b.place == "wgt")
-    assert loaded == 4 * 9 * machine("base16").rows
+    assert loaded == 4 * 9 * machine("base16").array.rows
 
 
 def test_loads_every_weight_once_when_the_image_is_on_chip() -> None:
@@ -184,7 +184,7 @@ def test_loads_every_weight_once_when_the_image_is_on_chip() -> None:
     output = network.conv(network.input(1, 64, 8, 8), 64, (3, 3), pad=1)
     program = select_and_tile(network.program(output), machine("base16"))
     loaded = sum(b.size for b in program.buffers.values() if b.place == "wgt")
-    assert loaded * machine("base16").cols == 64 * 64 * 9
+    assert loaded * machine("base16").array.cols == 64 * 64 * 9
 
 
 def test_never_loads_the_same_tile_twice_in_a_row() -> None:

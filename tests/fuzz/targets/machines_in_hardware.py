@@ -30,7 +30,7 @@ def attempt(file: MachineFile) -> Outcome:
     except IsaError:
         return Outcome.REFUSED
     stored = sum(memory.depth * memory.word_bytes for memory in machine.memories.values())
-    if machine.rows * machine.cols > MOST_ELEMENTS or stored > 1 << 20:
+    if machine.array.rows * machine.array.cols > MOST_ELEMENTS or stored > 1 << 20:
         return Outcome.UNJUDGED
     rng = np.random.default_rng(file.seed)
     programs = programs_of_one_instruction(machine, rng, MOST_PROGRAMS)

@@ -56,7 +56,7 @@ def random_program(rng: random.Random, machine: Machine) -> Program:
             scale=rng.choice([1.0, 0.1, rng.random() * 10 ** rng.randint(-12, 12)]),
             zero_point=rng.randint(-128, 127),
             offset=rng.randint(0, 1 << 20),
-            lanes=machine.lanes,
+            lanes=machine.vector.lanes,
         )
 
     return Program(

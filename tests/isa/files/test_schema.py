@@ -116,14 +116,12 @@ def test_accepts_an_overlay_that_loads(overlay: str) -> None:
         "memories: {act: {element: 8}}",
         "memories: {act: {element: {bias: float}}}",
         "memories: {dram: {element: int8, width: 1, depth: 8, banks: 1}}",
-        "engines: {tpu: {queue: 1}}",
         "engines: {load: {reads: [act]}}",
         "engines: {store: {writes: []}}",
         "engines: {vec: {reads: [dram]}}",
         "engines: {vec: {reads: [act, act]}}",
         "engines: {vec: {reads: act}}",
         "engines: {vec: {queue: 65}}",
-        "instructions: {copy: {engine: tpu}}",
         "instructions: {copy: {opcode: 256}}",
         "instructions: {copy: {loops: {i: 25}}}",
         "instructions: {copy: {loops: [i, j]}}",
@@ -144,6 +142,14 @@ def test_refuses_an_overlay_that_the_loader_refuses(overlay: str) -> None:
 
     assert not loads(text)
     assert not accepts(text)
+
+
+@pytest.mark.parametrize("overlay", ["engines: {tpu: {queue: 1}}", "instructions: {copy: {engine: tpu}}"])
+def test_leaves_to_the_loader_which_engines_the_file_below_has(overlay: str) -> None:
+    text = "extends: base16\n" + overlay
+
+    assert not loads(text)
+    assert accepts(text)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_the_array_s_shape_is_part_of_what_its_instructions_mean_and_no_others()
 def test_every_latency_of_the_timing_contract_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     def new_latency(machine: Machine) -> int:
         """From here to there: not told."""
-        return machine.lanes
+        return machine.vector.lanes
 
     new_latency.__annotations__ = {"machine": "Machine", "return": "int"}
     monkeypatch.setattr(timing, "new_latency", new_latency, raising=False)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
+from tests.engines import ENGINES
 from tests.generators import random_program
 from tilewright.api import Program, compile
 from tilewright.errors import InputError
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Layer, dram_bytes
 from tilewright.profiles import trace
 from tilewright.profiles.trace import trace_bytes
@@ -106,7 +106,7 @@ def assert_layers_are_the_profiles(program: Program, found: ReadTrace) -> None:
 def test_every_instruction_is_there_once_with_its_times(program: Program, found: ReadTrace) -> None:
     (run,) = program.runs()
     for engine in ENGINES:
-        own = [index for index, one in enumerate(run.program.instructions) if one.engine == engine]
+        own = [index for index, one in enumerate(run.program.instructions) if one.engine.name == engine]
         shown = sorted((one.fields.get("number", 0), one.begin, one.end) for one in found.slices[engine])
         expected = [(i, int(run.counters.started[i]), int(run.counters.retired[i])) for i in own]
         assert shown == expected
@@ -172,7 +172,7 @@ def test_each_instruction_is_in_its_queue_from_dispatch_to_start(program: Progra
     assert run.counters.dispatched is not None
     assert (np.diff(run.counters.dispatched) > 0).all()  # in program order, at most one a cycle
     for engine in ENGINES:
-        own = [index for index, one in enumerate(run.program.instructions) if one.engine == engine]
+        own = [index for index, one in enumerate(run.program.instructions) if one.engine.name == engine]
         waiting = run.counters.started[own] - run.counters.dispatched[own]
         assert (waiting > 0).all()
         samples = found.counters[f"queue of {engine}"]

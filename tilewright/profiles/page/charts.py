@@ -9,30 +9,14 @@ import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
 
 from tilewright.html.document import INK, empty_chart
-from tilewright.isa.machine.machine import ENGINES, Machine
-from tilewright.profiles.causes import MEANINGS, PRODUCTS, parts
+from tilewright.isa.machine.machine import Machine
+from tilewright.profiles.causes import MEANINGS, parts
+from tilewright.profiles.colours import COLOURS, engine_colour
 from tilewright.profiles.layers import distinct_names, moved_bytes
 from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
+from tilewright.simulator.losses import Loss
 from tilewright.simulator.profile import layers_of
-
-COLOURS = {
-    PRODUCTS: "#3f9b5b",
-    "edge": "#d9a521",
-    "array": "#8c6bb1",
-    "vector": "#3c7dc4",
-    "load": "#c8553d",
-    "store": "#b5739d",
-    "idle": "#98a2b3",
-}
-"""Of causes; engines have those of the loss that they cause."""
-
-ENGINE_COLOURS = {
-    "load": COLOURS["load"],
-    "mma": COLOURS[PRODUCTS],
-    "vec": COLOURS["vector"],
-    "store": COLOURS["store"],
-}
 
 LAYER_COLOURS = ("#3c7dc4", "#d9a521", "#3f9b5b", "#c8553d", "#8c6bb1", "#4fa8a3", "#b5739d", "#98a2b3")
 
@@ -47,7 +31,7 @@ SMALLEST_HEIGHT = 120
 def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
     """Each layer by the array's products for a byte of DRAM, and those a cycle; the lines are what is possible."""
     layers = [one for one in profile["layers"] if one["array_macs"] and one["cycles"] and moved_bytes(one)]
-    peak, bus = machine.rows * machine.cols, machine.dram.bus_bytes
+    peak, bus = machine.array.rows * machine.array.cols, machine.dram.bus_bytes
     intensity = [one["array_macs"] / moved_bytes(one) for one in layers]
     low, high = min([*intensity, peak / bus]) / 2, max([*intensity, peak / bus]) * 2
     rates = [one["array_macs"] / one["cycles"] for one in layers]
@@ -63,7 +47,7 @@ def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
             "y": rates,
             "name": [one["name"] for one in layers],
             "size": [6 + 24 * (one["cycles"] / max(1, profile["cycles"])) ** 0.5 for one in layers],
-            "color": [COLOURS["edge"] if one["bound"] == "compute" else COLOURS["load"] for one in layers],
+            "color": [COLOURS[Loss.EDGE] if one["bound"] == "compute" else COLOURS[Loss.LOAD] for one in layers],
             "bound": [one["bound"] for one in layers],
             "cycles": [one["cycles"] for one in layers],
         }
@@ -107,17 +91,17 @@ def time_line(runs: Sequence[ProgramRun], first_cycles: Sequence[int], end: int)
     rows: dict[str, list[Any]] = {
         key: [] for key in ("left", "right", "top", "bottom", "color", "name", "layer", "number")
     }
-    engines = list(reversed(ENGINES))
+    engines = list(runs[0].program.machine.engines)[::-1]
     for run, start in zip(runs, first_cycles, strict=True):
         layers = layers_of(run.program)
         serves = run.program.provenance or (0,) * len(run.program.instructions)
         for index, instruction in enumerate(run.program.instructions):
-            place = engines.index(instruction.engine)
+            place = engines.index(instruction.engine.name)
             rows["left"].append(start + int(run.counters.started[index]))
             rows["right"].append(start + int(run.counters.retired[index]))
             rows["bottom"].append(place + 0.1 + 0.4 * (index % 2))
             rows["top"].append(place + 0.5 + 0.4 * (index % 2))
-            rows["color"].append(ENGINE_COLOURS.get(instruction.engine, INK))
+            rows["color"].append(engine_colour(instruction.engine))
             rows["name"].append(instruction.mnemonic)
             rows["layer"].append(layers[serves[index]].name)
             rows["number"].append(index)

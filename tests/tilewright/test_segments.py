@@ -276,7 +276,13 @@ def test_a_program_too_long_for_the_waits_becomes_several(host: bool) -> None:
     assert all(np.array_equal(values, expected[name]) for name, values in program.run(inputs).outputs.items())
 
 
-def test_a_layer_too_long_for_the_waits_is_refused() -> None:
+def test_a_layer_too_long_for_the_waits_is_refused_without_a_host() -> None:
     model = conv_model(np.random.default_rng(0), 64, 64)
     with pytest.raises(CompileError, match="more than 15 instructions for .*, which wait_bits = 4 cannot count; use a"):
-        tilewright.compile(model, "tiny8", ["wait_bits=4"])
+        tilewright.compile(model, "tiny8", ["wait_bits=4"], host=False)
+
+
+def test_a_layer_too_long_for_the_waits_runs_on_the_host() -> None:
+    model = conv_model(np.random.default_rng(0), 64, 64)
+    (node,) = tilewright.compile(model, "tiny8", ["wait_bits=4"]).host_nodes
+    assert "which wait_bits = 4 cannot count" in node.reason

@@ -51,11 +51,3 @@ def test_a_float_input() -> None:
         "node 'conv' (conv): its operand 'x' is a float input of the model; expected QuantizeLinear and "
         "DequantizeLinear between them"
     )
-
-
-def test_a_constant_activation() -> None:
-    builder, x = builder_with_input()
-    fixed = builder.quantize(builder.constant("c", np.ones((1, 3, 6, 6), np.float32)), 0.1, name="c.q")
-    total = builder.node("Add", [x, builder.quantize(conv(builder, fixed), 0.1)])
-    builder.output(builder.quantize(total, 0.2))
-    assert "is constant; expected an activation" in refusal(builder.build())

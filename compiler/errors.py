@@ -68,7 +68,11 @@ class CompileError(Exception):
         return CompileError(where, self.fact, expected=self.expected, remedy=self.remedy, known=self.known)
 
 
-class DamagedModel(CompileError):
+class FatalError(CompileError):
+    """An error that ends a compilation, whatever the host could run: no node is to blame for it, or none can be run."""
+
+
+class DamagedModel(FatalError):
     """A model that no machine could compile: its own numbers make no sense."""
 
 
@@ -142,7 +146,7 @@ def _joined(separator: str, *texts: str) -> str:
 class Blame:
     """Knows which ONNX nodes an error is of: raises it with their names, or collects it in `faults` and goes on.
 
-    What makes no sense on any machine (DamagedModel) is always raised.
+    What no host helps (FatalError) is always raised.
     """
 
     def __init__(self, collects: bool = False) -> None:
@@ -157,7 +161,7 @@ class Blame:
     def takes(self, error: CompileError, nodes: Sequence[str]) -> bool:
         """Note that an error is of these nodes, unless it names others; whether it is collected."""
         error.nodes = error.nodes or tuple(nodes)
-        if not self._collects or not error.nodes or isinstance(error, DamagedModel):
+        if not self._collects or not error.nodes or isinstance(error, FatalError):
             return False
         # Kept with its traceback, it would keep all that the frames of the compilation hold.
         kept = error.with_traceback(None)

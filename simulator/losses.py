@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from tilewright.isa.machine.engine import Direction, Dma, Engine, Systolic, Vector
-from tilewright.isa.machine.machine import Machine
+
+if TYPE_CHECKING:
+    from tilewright.isa.machine.machine import Machine  # which loads numpy
 
 
 class Loss(StrEnum):

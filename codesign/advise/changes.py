@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, Key, Kind, Names, Section, Whole, Word
+from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, Instances, Key, Kind, Names, Section, Whole, Word
 from tilewright.isa.files.loader import SPECS, read_overlay, shipped_machines
 from tilewright.isa.files.machine_file import build_machine
 from tilewright.isa.files.yaml_tree import merge, parse_yaml
@@ -128,6 +128,9 @@ def _of_kind(path: tuple[str, ...], value: Any, key: Key) -> Iterator[Change]:
                     yield Change(f"{'.'.join(path)} {value} → {choice}", Way.CHOICE, _nested(path, choice))
         case Section(keys=keys):
             yield from _steps(value, keys, path)
+        case Instances() as engines:
+            for name, child in value.items():
+                yield from _steps(child, engines.section(name, child.get("template")).keys, (*path, name))
         case Names(values=kind):
             for name, child in value.items():
                 yield from _of_kind((*path, name), child, Key(kind, ""))
@@ -171,7 +174,13 @@ def _sizes(facts: Mapping[str, Any], keys: Mapping[str, Key], above: tuple[str, 
 def _kind_of(path: Sequence[str]) -> Whole:
     kind: Kind = Section(MACHINE_KEYS)
     for name in path:
-        kind = kind.keys[name].kind if isinstance(kind, Section) else kind.values  # type: ignore[union-attr]
+        match kind:
+            case Section(keys=keys):
+                kind = keys[name].kind
+            case Instances():
+                kind = kind.section(name)
+            case Names(values=values):
+                kind = values
     assert isinstance(kind, Whole)
     return kind
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.codesign.errors import StudyError
 from tilewright.isa.errors import did_you_mean, short
-from tilewright.isa.files.keys import MACHINE_KEYS, Kind, Names, Section, Whole, Word
+from tilewright.isa.files.keys import MACHINE_KEYS, Instances, Kind, Names, Section, Whole, Word
 from tilewright.isa.files.yaml_tree import Scalar, Tree
 
 
@@ -20,7 +20,7 @@ def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word:
             place = above or "the machine"
             listing = f"; it has: {', '.join(known)}" if known else ", which is a value and not a section"
             raise StudyError(f"{place} has no key {part!r}{did_you_mean(part, known)}{listing}")
-        kind = kind.keys[part].kind if isinstance(kind, Section) else _values(kind)
+        kind = _inside(kind, parts[: depth + 1], trees)
     if not isinstance(kind, Whole | Word):
         known = _known(kind, parts, trees)
         raise StudyError(f"{path} is a section; expected one of its keys, such as {path}.{known[0] if known else '…'}")
@@ -30,12 +30,18 @@ def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word:
 def _known(kind: Kind, above: Sequence[str], trees: Sequence[Tree]) -> list[str]:
     if isinstance(kind, Section):
         return list(kind.keys)
-    if isinstance(kind, Names):
+    if isinstance(kind, Names | Instances):
         return list(dict.fromkeys(name for tree in trees for name in _children(tree, above)))
     return []
 
 
-def _values(kind: Kind) -> Kind:
+def _inside(kind: Kind, path: Sequence[str], trees: Sequence[Tree]) -> Kind:
+    """What the last part of a path is a key of `kind` for."""
+    if isinstance(kind, Section):
+        return kind.keys[path[-1]].kind
+    if isinstance(kind, Instances):
+        said = (at(tree, [*path, "template"]) for tree in trees)
+        return kind.section(path[-1], next((found.value for found in said if found is not None), None))
     assert isinstance(kind, Names)
     return kind.values
 

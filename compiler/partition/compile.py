@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import onnx
 
-from tilewright.compiler.errors import CompileError, DamagedModel, FloatModel, TooLong, TooSmall
+from tilewright.compiler.errors import CompileError, FatalError, FloatModel, TooLong, TooSmall
 from tilewright.compiler.importers.remarks import remarks_of
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.front import Front
@@ -56,7 +56,7 @@ def _compile(
     whole = whole_network(source)
     try:
         programs.compile(whole)
-    except DamagedModel:
+    except FatalError:
         raise
     except CompileError as error:
         if not host and not isinstance(error, TooLong):
@@ -185,6 +185,8 @@ class _Search:
         """Why nodes of a part for which there are instructions cannot be in a program; empty when it is compiled."""
         try:
             self._programs.compile(part)
+        except FatalError:
+            raise
         except CompileError as error:
             return self._at_fault(error, part)
         return {}

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import onnx
 
-from tilewright.compiler.errors import Blame, CompileError, DamagedModel
+from tilewright.compiler.errors import Blame, CompileError, FatalError
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.parts import Part, part_graph, part_nodes, whole_network
@@ -37,7 +37,7 @@ class Answer(Generic[Made]):
 
 
 def simplify_part(source: Source, part: Part) -> Answer[Graph]:
-    """A part as a simplified graph, which is the same for every machine. Raises DamagedModel."""
+    """A part as a simplified graph, which is the same for every machine. Raises FatalError."""
     nodes = part_nodes(source, part)
     answer = _answer(source, part, lambda blame: simplify(part_graph(source, part), blame))
     if any(f"onnx.{node.op_type}" in QUANTIZERS for node in nodes):
@@ -48,7 +48,7 @@ def simplify_part(source: Source, part: Part) -> Answer[Graph]:
 def cover_part(
     source: Source, part: Part, graph: Graph, machine: Machine, options: Options, keep: Keep | None = None
 ) -> Answer[Covered]:
-    """A part, simplified to `graph`, with the machine's instructions for it. Raises DamagedModel."""
+    """A part, simplified to `graph`, with the machine's instructions for it. Raises FatalError."""
     return _answer(source, part, lambda blame: cover_graph(graph, machine, options, blame, keep))
 
 
@@ -73,7 +73,7 @@ def _answer(source: Source, part: Part, run: Callable[[Blame], Made | None]) -> 
     blame = Blame(collects=True)
     try:
         made = run(blame)
-    except DamagedModel:
+    except FatalError:
         raise
     except CompileError as error:
         first = next(iter(blame.faults.values()), error)

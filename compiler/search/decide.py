@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.arrangement import Arrangement
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import FatalError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.alike import Alike, Found, look_of
 from tilewright.compiler.search.finisher import Finisher
@@ -72,7 +72,7 @@ def decide(value: Any, is_scheduled: bool, options: Options, finisher: Finisher,
         return Decision(_with(known, options), "", is_final=True, note=note)
     if options.fails_on_miss:
         place = "the user's cache" if options.tuning is None else str(options.tuning)
-        raise CompileError(
+        raise FatalError(
             value.program.name,
             f"{place} has no tuning for this network, machine, effort and version of the compiler",
             remedy="compile once without --fail-on-miss",
@@ -85,7 +85,7 @@ def _require_of_machine(tuning: Tuning, machine: Machine, options: Options) -> N
     unknown = sorted(tuning.tiling.limits.keys() - machine.memories.keys())
     if unknown:
         place = "the user's cache" if options.tuning is None else str(options.tuning)
-        raise CompileError(
+        raise FatalError(
             place,
             f"has a tuning with limits of {short(unknown[0])}, which is no memory of {machine.name}",
             remedy="delete the file; it is made again",

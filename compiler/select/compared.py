@@ -25,7 +25,7 @@ class Compared:
     nest: str  # of two nests: the one whose sums the other may take
     form: str  # how the nest was written
     instructions: tuple[str, ...]  # in order
-    words: Mapping[Engine, int]  # that each engine streams; the largest is the cost
+    words: Mapping[str, int]  # that each engine streams; the largest is the cost
     is_chosen: bool
     obstacle: str = ""  # why it is not chosen, if it streams fewer words
 
@@ -47,7 +47,7 @@ def compared_covers(program: NestProgram, machine: Machine) -> Iterator[Compared
                 instructions = tuple(step.format.mnemonic for step in cover.steps)
                 is_chosen = form is best and position == 0
                 obstacle = "loading its tables takes longer" if form is tables and best is not tables else ""
-                yield Compared(nest.name, form.name, instructions, cover.words, is_chosen, obstacle)
+                yield Compared(nest.name, form.name, instructions, _by_name(cover.words), is_chosen, obstacle)
 
 
 def instruction_verdicts(program: NestProgram, final: NestProgram, machine: Machine) -> Iterator[Verdict]:
@@ -68,4 +68,8 @@ def compared_sums(program: NestProgram, machine: Machine) -> Iterator[Compared]:
             (f"in the tiles of {candidate.reader.name}", candidate.joined, candidate.is_taken, candidate.obstacle),
         ):
             instructions = tuple(step.format.mnemonic for cover in covers for step in cover.steps)
-            yield Compared(candidate.nest.name, form, instructions, words_of(covers), is_chosen, obstacle)
+            yield Compared(candidate.nest.name, form, instructions, _by_name(words_of(covers)), is_chosen, obstacle)
+
+
+def _by_name(words: Mapping[Engine, int]) -> dict[str, int]:
+    return {engine.name: count for engine, count in words.items()}

@@ -98,6 +98,11 @@ class Instances:
     sections: Mapping[EngineKind, Section]
     usual: Mapping[str, EngineKind]
 
+    def section(self, name: str, template: object = None) -> Section:
+        """The keys of an engine of a machine: by the template that its entry says, or that is usual for its name."""
+        kinds = [kind for kind in self.sections if kind.template == template] or [self.usual[name]]
+        return self.sections[kinds[0]]
+
 
 Kind = Whole | Word | Words | TypeName | Section | Names | Either | Instances
 

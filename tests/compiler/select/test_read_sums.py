@@ -105,5 +105,4 @@ def test_where_the_weights_of_a_window_do_not_fit_they_stay_apart_and_it_is_said
     assert (joined.form, joined.is_chosen) == ("in the tiles of shortcut", False)
     assert joined.instructions == ("mma", "mma", "requantize_add_two")
     assert joined.obstacle == "the sums' smallest tile needs 144 words of wgt, more than a quarter of 512"
-    words = [{engine.name: count for engine, count in one.words.items()}["vec"] for one in (apart, joined)]
-    assert words == [96, 32]  # 32 words of results, each three times or once
+    assert (apart.words["vec"], joined.words["vec"]) == (96, 32)  # 32 words of results, each three times or once

@@ -14,7 +14,7 @@ from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.text.printer import print_operation
 
 attributes = st.recursive(
-    st.integers() | st.booleans() | st.text() | st.floats(allow_nan=False),
+    st.integers(1 - (1 << 63), (1 << 63) - 1) | st.booleans() | st.text() | st.floats(allow_nan=False),
     lambda inner: st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )

@@ -5,7 +5,7 @@ A level is the class of its values together with their text: whatever a pass giv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -14,9 +14,12 @@ from tilewright.compiler.emission.text import parse_ordered, parse_placed, print
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.graph.text import parse_graph, print_graph
 from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.nest.rules import RULES as NEST_RULES
 from tilewright.compiler.nest.text import parse_nests, print_nests
+from tilewright.compiler.rules import BrokenRule, Rule, line_of, require
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.text import parse_selection, print_selection
+from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tile.text import parse_tiles, print_tiles
 from tilewright.isa.assembly.assembler import assemble
@@ -31,21 +34,36 @@ Value = TypeVar("Value")
 class Level(Generic[Value]):
     """A form of a network: `parse(print(value), machine)` equals `value`.
 
-    `comment` begins a line that `parse` skips; `suffix` is that of files with such a text.
+    Every valid value keeps the `rules`. `comment` begins a line that `parse` skips; `suffix` is that of files with such
+    a text.
     """
 
     name: str
     value: type[Value]
     print: Callable[[Value], str]
     parse: Callable[[str, Machine], Value]
+    rules: Sequence[Rule[Value]] = ()
     comment: str = "//"
     suffix: str = ".mlir"
+
+    def read(self, text: str, machine: Machine) -> Value:
+        """The value of a text, which keeps the rules; raises CompileError or IsaError with the line at fault."""
+        value = self.parse(text, machine)
+        try:
+            self.require(value)
+        except BrokenRule as broken:
+            raise broken.at(line_of(parse_operation(text), broken.fault.subject)) from None
+        return value
+
+    def require(self, value: Value) -> None:
+        """Raise BrokenRule for the first rule that a value breaks."""
+        require(self.rules, value)
 
 
 GRAPH = Level("graph", Graph, print_graph, lambda text, machine: parse_graph(text))
 """Operators on tensors."""
 
-NESTS = Level("nests", NestProgram, print_nests, lambda text, machine: parse_nests(text))
+NESTS = Level("nests", NestProgram, print_nests, lambda text, machine: parse_nests(text), NEST_RULES)
 """Loop nests around one expression each."""
 
 COVERS = Level("covers", Selection, print_selection, parse_selection)

@@ -20,6 +20,7 @@ from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.options import Options
 from tilewright.compiler.passes import COLUMNS, MACHINE_FROM, PLACED_BY, SIZED_FROM, TILED_BY, Pass, all_passes
 from tilewright.compiler.remedy import with_tried_remedy
+from tilewright.compiler.rules import BrokenRule
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.decide import decide
 from tilewright.compiler.search.finisher import Finisher, Steps, exact_cycles
@@ -108,6 +109,8 @@ def compile_covered(
     CompileError of the nodes of the layer at fault; TooSmall when a program does not fit.
     """
     options, machine = options or Options(), covered.machine
+    if options.verifies:
+        keep = keep or _ignore  # with one, every pass is run for its result, and none is left out
     finisher, placed = finisher_for(machine), max(covered.next, _position(PLACED_BY) + 1)
     try:
         value = _fit(covered, options, keep, alike or Alike(), finisher)
@@ -120,6 +123,10 @@ def compile_covered(
         raise
     require_valid(program)
     return program
+
+
+def _ignore(name: str, value: Any) -> None:
+    """Keeps no result."""
 
 
 def with_enough_room(error: TooSmall, covered: Covered, options: Options | None = None) -> TooSmall:
@@ -145,7 +152,7 @@ def resume(
     """
     level = pass_named(after).after
     try:
-        value = level.parse(text, machine)
+        value = level.read(text, machine)
         with np.errstate(all="ignore"):  # sizes of 0, which the checker refuses
             program = _compile(_position(after) + 1, value, machine, options or Options(), keeping(dump))
         from_bytes(to_bytes(program), "the program of this text", machine)  # sizes that no file may have
@@ -301,9 +308,19 @@ def _run(
             break
         value = step.run(value, machine, options, blame)
         assert isinstance(value, step.after.value), f"{step.name} gave {type(value).__name__}"
+        if options.verifies:
+            _require(step, value)
         if keep is not None:
             keep(step.name, value)
     return value
+
+
+def _require(step: Pass[Any, Any], value: Any) -> None:
+    """Raise CompileError if a pass gave what is not valid at its level."""
+    try:
+        step.after.require(value)
+    except BrokenRule as broken:
+        raise CompileError(f"pass {step.name}: {broken.place}", broken.fact, expected=broken.expected) from broken
 
 
 def _position(name: str) -> int:

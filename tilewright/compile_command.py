@@ -63,6 +63,7 @@ ExplainSelection = Annotated[
 ]
 Constants = Annotated[bool, typer.Option("--constants", help="Dump long constants too, as --resume-from needs them.")]
 DumpLayer = Annotated[str | None, typer.Option("--layer", metavar="NAME", help="Dump only what belongs to this layer.")]
+Verify = Annotated[bool, typer.Option("--verify", help="Hold the result of each pass against the rules of its level.")]
 NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model if the machine cannot run all of its nodes.")]
 
 
@@ -82,6 +83,7 @@ def compile_command(
     report_folder: ReportFolder = None,
     explain_selection: ExplainSelection = False,
     no_host: NoHost = False,
+    verify: Verify = False,
     effort: Effort = 1,
     tuning: Tuning = None,
     fail_on_miss: FailOnMiss = False,
@@ -102,7 +104,9 @@ def compile_command(
     folders = [folder for folder in (dump_dir, report_folder) if folder is not None]
     if output is None and not wanted and not folders and not explain_selection:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
-    options = Options(shapes=parse_shapes(shape or ()), effort=effort, tuning=tuning, fails_on_miss=fail_on_miss)
+    options = Options(
+        shapes=parse_shapes(shape or ()), effort=effort, tuning=tuning, fails_on_miss=fail_on_miss, verifies=verify
+    )
     machine = load_machine(isa, tuple(set or ()))
     for folder in folders:
         require_folder(folder)

@@ -16,6 +16,7 @@ from tilewright.isa.program.program import Tensor
 DIALECT = "nest."
 BUFFER = DIALECT + "buffer"
 PART = DIALECT + "part"
+COMPUTE = DIALECT + "compute"
 
 
 def print_memref(shape: tuple[int, ...], element_type: IntegerType) -> str:

@@ -19,17 +19,18 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
-from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.buffer_text import (
     BUFFER,
+    COMPUTE,
     DIALECT,
     PART,
     parse_memref,
@@ -40,33 +41,29 @@ from tilewright.compiler.nest.buffer_text import (
 from tilewright.compiler.nest.expressions import across_lanes, scope_of_rounding
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram, stored_dtype
 from tilewright.compiler.text.attributes import (
+    at_line,
     attribute,
     parse_remarks,
     parse_tensor,
     remarks_attribute,
+    require_attributes,
     strings,
     tensor_attribute,
 )
 from tilewright.compiler.text.mlir import Block, Operation
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
-from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.facts import Kind, Setting
-from tilewright.isa.language.numeric import Interval, Rounding, parse_integer_type
+from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, parse_integer_type
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.language.statement import SIGNS
-
-MOST_TRIPS = 1 << 26
-"""Of one loop: a model has at most so many elements in a tensor."""
-
-MOST_ITERATIONS = 1 << 40
-"""Of all loops of a nest together; a layer of VGG-16 has 2^31."""
+from tilewright.isa.program.program import Tensor
 
 PROGRAM = DIALECT + "program"
 CONSTANT = DIALECT + "constant"
-COMPUTE = DIALECT + "compute"
 SUM = "sum"
 """The name under which the range of the expression's sum is given."""
 
@@ -78,7 +75,7 @@ def print_nests(program: NestProgram) -> str:
 
 def parse_nests(text: str) -> NestProgram:
     """The nest program of a text; raises CompileError for a fault of the text."""
-    return read_nests(parse_operation(text))
+    return read_nests(parse_program(text))
 
 
 def nests_operation(program: NestProgram) -> Operation:
@@ -103,34 +100,58 @@ def read_nests(whole: Operation) -> NestProgram:
     """The nest program of an operation; raises CompileError for a fault of it."""
     if whole.name != PROGRAM or whole.region is None:
         raise CompileError(fact=f"expected a {PROGRAM!r} with a region, got {whole.name!r}")
-    constants, types, buffers, nests = {}, {}, {}, []
-    inputs = tuple(map(parse_tensor, attribute(whole, "inputs", tuple)))
+    with at_line(whole):
+        require_attributes(whole, "name", "inputs", "outputs", "remarks")
+        inputs, outputs = (tuple(map(parse_tensor, attribute(whole, name, tuple))) for name in ("inputs", "outputs"))
+        program = NestProgram(attribute(whole, "name", str), (), {}, {}, {}, inputs, outputs, parse_remarks(whole))
+    reader = _Reader(inputs)
     for operation in whole.region.operations:
+        with at_line(operation):
+            reader.read(operation)
+    return replace(
+        program,
+        nests=tuple(reader.nests),
+        buffers=reader.buffers,
+        constants=reader.constants,
+        constant_types=reader.types,
+    )
+
+
+class _Reader:
+    """Collects the tensors and the nests of a text."""
+
+    def __init__(self, inputs: tuple[Tensor, ...]) -> None:
+        self._inputs = inputs
+        self.constants: dict[str, NDArray[Any]] = {}
+        self.types: dict[str, IntegerType] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self.nests: list[Nest] = []
+
+    def read(self, operation: Operation) -> None:
         match operation:
             case Operation(name="nest.constant", results=(name,), result_types=(memref,)):
-                constants[name] = attribute(operation, "value", np.ndarray)
-                _, types[name] = parse_memref(memref)
+                require_attributes(operation, "value")
+                self._constant(name, attribute(operation, "value", np.ndarray), memref)
             case Operation(name="nest.buffer", results=(name,), result_types=(memref,)):
-                buffers[name] = Buffer(name, *parse_memref(memref))
+                require_attributes(operation)
+                self.buffers[name] = Buffer(name, *parse_memref(memref))
             case Operation(name="nest.part", results=(), operands=(tensor, joined)):
-                buffers[joined] = with_part(operation, tensor, joined, buffers, inputs)
+                require_attributes(operation, "first")
+                self.buffers[joined] = with_part(operation, tensor, joined, self.buffers, self._inputs)
             case Operation(name="nest.compute", results=()):
-                ranks = {name: len(value.shape) for name, value in (*constants.items(), *buffers.items())}
-                nests.append(_parse_nest(operation, ranks))
+                self.nests.append(_parse_nest(operation))
             case _:
                 raise CompileError(
                     fact=f"unknown operation {operation.name!r}", expected=f"{CONSTANT}, {BUFFER}, {PART} or {COMPUTE}"
                 )
-    return NestProgram(
-        attribute(whole, "name", str),
-        tuple(nests),
-        buffers,
-        constants,
-        types,
-        inputs,
-        tuple(map(parse_tensor, attribute(whole, "outputs", tuple))),
-        parse_remarks(whole),
-    )
+
+    def _constant(self, name: str, values: NDArray[Any], memref: str) -> None:
+        shape, self.types[name] = parse_memref(memref)
+        if values.shape != shape:
+            raise CompileError(
+                f"constant {name}", f"its value has shape {list(values.shape)}", expected=f"{list(shape)}"
+            )
+        self.constants[name] = values
 
 
 # -- types and constants -----------------------------------------------------------------------------------------------
@@ -193,28 +214,22 @@ def _type(name: str, program: NestProgram) -> str:
     return print_memref(program.constants[name].shape, program.constant_types[name])
 
 
-def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
+NEST = ("name", "nodes", "loops", "reads", "result", "values", "expr", "ranges", "rounding", "macs")
+"""The attributes of a nest."""
+
+
+def _parse_nest(operation: Operation) -> Nest:
+    require_attributes(operation, *NEST)
     name = attribute(operation, "name", str)
     loops = tuple(_parse_loop(text, name) for text in strings(operation, "loops"))
-    _require_moderate(loops, name)
     texts = attribute(operation, "reads", dict)
-    if len(operation.operands) != len(texts) + 1 or not set(operation.operands) <= set(ranks):
-        raise CompileError(f"nest {name!r}", expected=f"a known tensor for each of {', '.join(texts)} and the result")
+    if len(operation.operands) != len(texts) + 1:
+        raise CompileError(f"nest {name!r}", expected=f"a tensor for each of {', '.join(texts)} and the result")
     accesses = [
         _parse_access(tensor, text, loops, name)
         for tensor, text in zip(operation.operands, (*texts.values(), attribute(operation, "result", str)), strict=True)
     ]
     expr = _parse_expr(operation, name)
-    tables = {node.name for node in walk(expr) if node.op is Op.LUT}
-    for read, access in zip((*texts, ""), accesses, strict=True):
-        expected = ranks[access.tensor] - (read in tables)
-        if len(access.index) != expected:
-            raise CompileError(
-                f"nest {name!r}", f"{access.tensor} has {expected} dimensions, got {len(access.index)} indices"
-            )
-    for node in walk(expr):
-        if node.op in (Op.SOURCE, Op.LUT) and node.name not in texts:
-            raise CompileError(f"nest {name!r}", f"the expression reads {node.name!r}, for which there is no access")
     return Nest(
         name,
         parse_nodes(strings(operation, "nodes")),
@@ -227,21 +242,10 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
 
 
 def _parse_loop(text: str, nest: str) -> NestLoop:
-    match = re.fullmatch(r"(\w+) (\d{1,18})( reduce)?", text)
-    if match is None or int(match[2]) < 1:
+    match = re.fullmatch(r"([A-Za-z_]\w*) (\d{1,18})( reduce)?", text, re.ASCII)
+    if match is None:
         raise CompileError(f"nest {nest!r}", f"{text!r} is not a loop", expected="`name trip` or `name trip reduce`")
     return NestLoop(match[1], int(match[2]), match[3] is not None)
-
-
-def _require_moderate(loops: Sequence[NestLoop], nest: str) -> None:
-    """Passes try tiles of a loop by their sizes: raises CompileError for one that no tensor is long enough for."""
-    for loop in loops:
-        if loop.trip > MOST_TRIPS:
-            raise CompileError(
-                f"nest {nest!r}", f"{loop.trip:,} trips of {loop.name}", expected=f"up to {MOST_TRIPS:,}"
-            )
-    if prod(loop.trip for loop in loops) > MOST_ITERATIONS:
-        raise CompileError(f"nest {nest!r}", expected=f"at most 2^{MOST_ITERATIONS.bit_length() - 1} iterations")
 
 
 # -- accesses ----------------------------------------------------------------------------------------------------------
@@ -265,15 +269,16 @@ def _print_affine(affine: Affine) -> str:
 
 
 def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str) -> Access:
-    match = re.fullmatch(r"(.*?)(?: outside (-?\d+))?", text if isinstance(text, str) else "")
-    assert match is not None
+    match = re.fullmatch(r"([^\n]*?)(?: outside (-?\d{1,18}))?", text, re.ASCII) if isinstance(text, str) else None
+    if match is None:
+        raise CompileError(f"nest {nest!r}", f"the access is {text!r}", expected="indices, perhaps with `outside`")
     index = tuple(_parse_affine(index, loops, nest) for index in match[1].split(","))
     return Access(tensor, index, None if match[2] is None else int(match[2]))
 
 
 def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
     text = text.strip()
-    if not re.fullmatch(r"-?\s*(\d+\*)?\w+(\s*[-+]\s*(\d+\*)?\w+)*", text):
+    if not re.fullmatch(r"-?\s*(\d{1,18}\*)?\w{1,40}(\s*[-+]\s*(\d{1,18}\*)?\w{1,40})*", text, re.ASCII):
         raise CompileError(f"nest {nest!r}", f"{text!r} is not an index", expected="a sum such as 2*y + r - 1")
     terms, constant = [], 0
     signed = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
@@ -305,7 +310,11 @@ def _parse_expr(operation: Operation, nest: str) -> Expr:
     values = attribute(operation, "values", dict) if "values" in operation.attributes else {}
     try:
         rounding = Rounding(attribute(operation, "rounding", str))
-        intervals = {name: Interval(*map(int, bounds)) for name, bounds in ranges.items()}
+        intervals = {name: Interval(low, high) for name, (low, high) in ranges.items()}
+        if unread := set(ranges) - set(attribute(operation, "reads", dict)) - {SUM}:
+            raise ValueError(f"ranges has {min(unread)}, which is no read")
+        if not all(type(end) is int for bounds in ranges.values() for end in bounds):
+            raise ValueError("the ends of ranges are integers")
         named: dict[str, Expr] = {}
         for name, value in values.items():
             named[name] = _build(ast.parse(value, mode="eval").body, intervals, rounding, named)

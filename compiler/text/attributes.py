@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.mlir import Operation
+from tilewright.isa.errors import IsaError, short
 from tilewright.isa.program.program import Tensor
 from tilewright.isa.program.scales import Scales
 from tilewright.isa.program.windows import Windows
+
+TENSOR = (
+    *("name", "shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes"),
+    *("axes", "windows", "integers", "scales", "view"),
+)
+"""The attributes of a host's tensor."""
+
+
+@contextmanager
+def at_line(operation: Operation) -> Iterator[None]:
+    """What is read of an operation: a fault names its line in the text, if it is of one and names none itself."""
+    try:
+        yield
+    except IsaError as error:
+        raise CompileError(f"line {operation.line}: {operation.name}", str(error)) from error
+    except CompileError as error:
+        if not operation.line or str(error).startswith("line "):
+            raise
+        raise error.inside(f"line {operation.line}") from error
+
+
+def require_attributes(operation: Operation, *names: str) -> None:
+    """Raise CompileError for an attribute that nobody reads."""
+    for name in operation.attributes:
+        if name not in names:
+            raise CompileError(operation.name, f"unknown attribute {name}", expected=f"one of {', '.join(names)}")
 
 
 def attribute(operation: Operation, name: str, kind: type) -> Any:
@@ -33,6 +61,14 @@ def strings(operation: Operation, name: str) -> tuple[str, ...]:
         if not isinstance(value, str):
             raise CompileError(operation.name, f"attribute {name} holds {value!r}", expected="strings")
     return tuple(values)
+
+
+def integers(values: Mapping[str, Any], name: str, where: str) -> tuple[int, ...]:
+    """An attribute that is an array of integers."""
+    found = entry(values, name, tuple, where)
+    if not all(type(value) is int for value in found):
+        raise CompileError(where, f"attribute {name} holds {short(found)}", expected="integers")
+    return tuple(found)
 
 
 def remarks_attribute(remarks: Mapping[str, str]) -> dict[str, Any]:
@@ -71,23 +107,29 @@ def parse_tensor(value: Any) -> Tensor:
     def read(name: str, kind: type) -> Any:
         return entry(value, name, kind, "tensor")
 
-    windows, scales, stored = read("windows", tuple), read("scales", dict), read("stored", tuple)
+    def numbers(name: str) -> tuple[int, ...]:
+        return integers(value, name, "tensor")
+
+    for name in value:
+        if name not in TENSOR:
+            raise CompileError("tensor", f"unknown attribute {name}", expected=f"one of {', '.join(TENSOR)}")
+    windows, scales, stored = numbers("windows"), read("scales", dict), numbers("stored")
     if len(stored) != 4:
         raise CompileError("tensor", f"stored has {len(stored)} sizes", expected="4: [N, C, H, W]")
     return Tensor(
         name=read("name", str),
-        shape=read("shape", tuple),
+        shape=numbers("shape"),
         stored=(stored[0], stored[1], stored[2], stored[3]),
         dtype=read("dtype", str),
         scale=read("scale", float),
         zero_point=read("zero_point", int),
         offset=read("offset", int),
         lanes=read("lanes", int),
-        axes=read("axes", tuple),
+        axes=numbers("axes"),
         windows=Windows.from_numbers(windows) if windows else None,
         integers=read("integers", str),
         scales=_parse_scales(scales) if scales else None,
-        view=read("view", tuple) if "view" in value else (),
+        view=numbers("view") if "view" in value else (),
     )
 
 
@@ -96,4 +138,7 @@ def _scales_attribute(scales: Scales) -> dict[str, Any]:
 
 
 def _parse_scales(value: Mapping[str, Any]) -> Scales:
-    return Scales(**{name: entry(value, name, tuple, "scales") for name in ("box", "values", "zero_points")})
+    values = entry(value, "values", tuple, "scales")
+    if not all(type(each) is float for each in values):
+        raise CompileError("scales", f"values are {short(values)}", expected="numbers")
+    return Scales(integers(value, "box", "scales"), values, integers(value, "zero_points", "scales"))

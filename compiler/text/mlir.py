@@ -41,6 +41,7 @@ class Operation:
     operand_types: tuple[str, ...] = ()
     result_types: tuple[str, ...] = ()
     region: Block | None = None
+    line: int = field(default=0, compare=False)  # where a text has it, from 1 on; 0: it is of no text
 
 
 # -- values and tensors as text ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.text.mlir import NUMPY_NAMES, Attribute, Block, Operation, split_shaped_type, value_name
+from tilewright.compiler.text.mlir import (
+    NUMPY_NAMES,
+    Attribute,
+    Block,
+    Operation,
+    split_shaped_type,
+    value_id,
+    value_name,
+)
+from tilewright.isa.errors import short
 
 _TOKEN = re.compile(
     r"""
@@ -48,6 +57,39 @@ def parse_operation(text: str) -> Operation:
     return operation
 
 
+def parse_program(text: str) -> Operation:
+    """The same, with every value made once, and read after that and with the type with which it was made."""
+    whole = parse_operation(text)
+    _require_values(whole, {})
+    return whole
+
+
+def _require_values(operation: Operation, outer: Mapping[str, str]) -> None:
+    if operation.region is None:
+        return
+    types, region = dict(outer), operation.region
+    made: set[str] = set()
+    _make(region.arguments, types, made, operation.line)
+    for each in region.operations:
+        for name, type_text in zip(each.operands, each.operand_types, strict=True):
+            if name and name not in types:
+                raise CompileError(f"line {each.line}: {each.name}", f"{value_id(name)} is read before it is made")
+            if name and types[name] != type_text:
+                fact = f"{value_id(name)} is read as {short(type_text)}"
+                raise CompileError(f"line {each.line}: {each.name}", fact, expected=short(types[name]))
+        _require_values(each, types)
+        _make(zip(each.results, each.result_types, strict=True), types, made, each.line)
+
+
+def _make(values: Iterable[tuple[str, str]], types: dict[str, str], made: set[str], line: int) -> None:
+    """Note the types of values, which must be new among those `made` in their block."""
+    for name, type_text in values:
+        if name and name in made:
+            raise CompileError(f"line {line}", f"{value_id(name)} is made twice", expected="each value once")
+        made.add(name)
+        types[name] = type_text
+
+
 class _Parser:
     """Recursive descent over the text; `kind` and `token` are the next token."""
 
@@ -57,6 +99,7 @@ class _Parser:
         self.kind = self.token = ""
         self.start = 0
         self.depth = 0
+        self.counted, self.lines = 0, 1  # the place up to which lines are counted, and the line there
         self.advance()
 
     def advance(self) -> str:
@@ -103,8 +146,14 @@ class _Parser:
         yield
         self.depth -= 1
 
+    def line(self) -> int:
+        """The line of the next token; asked for in the order of the text."""
+        self.lines += self.text.count("\n", self.counted, self.start)
+        self.counted = self.start
+        return self.lines
+
     def operation(self) -> Operation:
-        results: list[str] = []
+        line, results = self.line(), list[str]()
         while self.kind == "value":
             results.append(value_name(self.advance()))
             if self.token == ",":
@@ -132,7 +181,7 @@ class _Parser:
             result_types = (self.type_text(),)
         if (len(operands), len(results)) != (len(operand_types), len(result_types)):
             raise self.fault(f"before it, a type for each of {len(operands)} operands and {len(results)} results")
-        return Operation(name, operands, tuple(results), attributes, operand_types, result_types, region)
+        return Operation(name, operands, tuple(results), attributes, operand_types, result_types, region, line)
 
     def block(self) -> Block:
         self.expect("{")
@@ -173,7 +222,12 @@ class _Parser:
 
     def dictionary(self) -> dict[str, Attribute]:
         self.expect("{")
-        return dict(self.separated("}", self.entry))
+        found: dict[str, Attribute] = {}
+        for key, value in self.separated("}", self.entry):
+            if key in found:
+                raise self.fault(f"before it, one {key} alone")
+            found[key] = value
+        return found
 
     def entry(self) -> tuple[str, Attribute]:
         if self.kind not in ("word", "string"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +21,13 @@ from tests.compiler.models import (
     small_cnn,
 )
 from tests.compiler.tile_programs import TileBuilder
+from tilewright.compiler import pipeline
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.options import Options
 from tilewright.compiler.passes import in_order
-from tilewright.compiler.pipeline import compile_model, pass_named, pass_names, resume
+from tilewright.compiler.pipeline import PASSES, compile_model, pass_named, pass_names, resume
+from tilewright.compiler.rules import Fault, Rule
 from tilewright.compiler.tile.text import print_tiles
 from tilewright.host import dram_image, read_outputs
 from tilewright.isa.binary.elf_writer import to_bytes
@@ -57,6 +63,28 @@ def test_computes_what_onnx_runtime_computes(name: str, machine: str) -> None:
     model = MODELS[name](np.random.default_rng(0))
     program = compile_model(model, load_machine(machine))
     assert largest_error(program, model) < 1.01
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_each_pass_gives_keeps_the_rules_of_its_level(name: str) -> None:
+    model = MODELS[name](np.random.default_rng(0))
+    verified = compile_model(model, load_machine("tiny8"), Options(effort=0, verifies=True))
+    assert to_bytes(verified) == to_bytes(compile_model(model, load_machine("tiny8"), Options(effort=0)))
+
+
+def test_a_pass_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(program: NestProgram) -> Iterator[Fault]:
+        yield Fault(None, "nest 'x'", "is not so", "so")
+
+    rules = (Rule("soundness", "It is so.", broken),)
+    monkeypatch.setattr(pipeline, "PASSES", tuple(
+        replace(step, after=replace(step.after, rules=rules)) if step.name == "fuse" else step for step in PASSES
+    ))  # fmt: skip
+    model = gemm_model(np.random.default_rng(0))
+    compile_model(model, load_machine("tiny8"), Options(effort=0))
+    with pytest.raises(CompileError) as refused:
+        compile_model(model, load_machine("tiny8"), Options(effort=0, verifies=True))
+    assert str(refused.value) == "pass fuse: nest 'x': rule soundness: is not so; expected so"
 
 
 def test_the_digits_network_compiles_to_the_same_bytes(repository: Path) -> None:
@@ -120,7 +148,7 @@ def test_a_text_that_no_pass_gives_is_refused() -> None:
     assert edited != dumped["lower"]
     with pytest.raises(CompileError) as refused:
         resume("lower", edited, machine)
-    assert str(refused.value) == ("no pass gives what this text says, and none can go on from it (KeyError: 'nothing')")
+    assert str(refused.value) == ("line 1: output 'nothing': rule hosts: has no buffer; expected one of x, result")
 
 
 def test_an_unknown_pass_is_named() -> None:

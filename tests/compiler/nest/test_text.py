@@ -74,11 +74,11 @@ def test_a_person_can_read_it() -> None:
         (('"n 1"', '"n one"'), "nest 'conv': 'n one' is not a loop; expected `name trip` or `name trip reduce`"),
         (("y + r", "y + q"), "nest 'conv': the index 'y + q' names 'q', which is no loop"),
         (("y + r", "y ** r"), "nest 'conv': 'y ** r' is not an index; expected a sum such as 2*y + r - 1"),
-        (("(%x, %conv.weight", "(%z, %conv.weight"), "nest 'conv': expected a known tensor for each of x, w, bias"),
+        (("(%x, %conv.weight", "(%z, %conv.weight"), "nest.compute: %z is read before it is made"),
         (("sum(x * w)", "frob(x)"), "nest 'conv': `min(max(round_shift((frob(x) + bias) * scale, shift)"),
         (("sum(x * w)", "sum(x * v)"), "is not an expression with ranges for its reads: 'v'"),
-        (('w = "o, i, r, s"', 'w = "o, i, r"'), "nest 'conv': conv.weight has 4 dimensions, got 3 indices"),
-        (('shift = "o"', 'rest = "o"'), "nest 'conv': the expression reads 'shift', for which there is no access"),
+        (('rounding = "even"', 'round = "even"'), "nest.compute: unknown attribute round; expected one of name, nodes"),
+        (('rounding = "even"', "macs = 1"), "expected before it, one macs alone"),
         (("xui6>", "xf32>"), "'memref<5xf32>': expected integer elements such as i8 or ui16"),
     ],
 )
@@ -120,8 +120,14 @@ def test_parts_are_read_and_printed() -> None:
             "nest.part of %y: %x, memref<1x8x1x4xi8>, from [0, 0, 2] on; expected a region",
         ),
         (("6xi8", "6xi16"), "expected a region of memref<1x8x1x6xi16>"),
-        (("(%x, %y)", "(%x, %z)"), "nest.part of %z: there is no buffer %z before it"),
-        (("(%x, %y)", "(%y, %x)"), "nest.part of %x: %y is no input; expected an input"),
+        (("(%x, %y)", "(%x, %z)"), "line 4: nest.part: %z is read before it is made"),
+        (
+            (
+                "(%x, %y) {first = [0, 0, 0, 2]} : (memref<1x8x1x4xi8>",
+                "(%y, %y) {first = [0, 0, 0, 0]} : (memref<1x8x1x6xi8>",
+            ),
+            "line 4: nest.part of %y: %y is no input; expected an input",
+        ),
     ],
 )
 def test_faults_of_parts_are_told(change: tuple[str, str], message: str) -> None:

@@ -1,0 +1,170 @@
+"""Rules of nest programs about single elements: none is read that is not there or not written, none written twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.nest.buffer_text import COMPUTE
+from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram, index_range
+from tilewright.compiler.rules import Fault, Rule
+
+Mask = NDArray[np.bool_]
+
+
+def _shape(program: NestProgram, tensor: str) -> tuple[int, ...]:
+    return program.constants[tensor].shape if tensor in program.constants else program.buffers[tensor].shape
+
+
+def nestnest_fault(number: int, nest: Nest, fact: str, expected: str = "") -> Fault:
+    """A fault of the nest of a number."""
+    return Fault((COMPUTE, number), f"nest {nest.name!r}", fact, expected)
+
+
+def nest_fault(number: int, nest: Nest, fact: str, expected: str = "") -> Fault:
+    """A fault of the nest of a number."""
+    return Fault((COMPUTE, number), f"nest {nest.name!r}", fact, expected)
+
+
+def leaving(nest: Nest, access: Access, shape: Sequence[int]) -> tuple[int, range] | None:
+    """The first dimension in which an access leaves a tensor of a shape, and its indices there."""
+    for dimension in range(len(access.index)):
+        indices = index_range(nest, access, dimension)
+        if indices.start < 0 or indices.stop > shape[dimension]:
+            return dimension, indices
+    return None
+
+
+def _reads(program: NestProgram) -> Iterator[Fault]:
+    for number, nest in enumerate(program.nests):
+        for name, access in nest.reads.items():
+            shape = _shape(program, access.tensor)
+            left = leaving(nest, access, shape)
+            if left is None or access.outside is not None:
+                continue
+            dimension, indices = left
+            fact = f"{name} reads {access.tensor} along {dimension} from {indices.start} to {indices.stop - 1}"
+            yield nest_fault(number, nest, fact, f"indices below {shape[dimension]}, or what is `outside`")
+
+
+def _outsides(program: NestProgram) -> Iterator[Fault]:
+    for number, nest in enumerate(program.nests):
+        for name, access in nest.reads.items():
+            types = {**program.constant_types, **{each.name: each.type for each in program.buffers.values()}}
+            limits = types[access.tensor].interval
+            if access.outside is not None and not limits.low <= access.outside <= limits.high:
+                yield nest_fault(number, nest, f"{name} is {access.outside} outside of {access.tensor}", f"{limits}")
+
+
+def _results(program: NestProgram) -> Iterator[Fault]:
+    inputs = {tensor.name for tensor in program.inputs}
+    for number, nest in enumerate(program.nests):
+        result, shape = nest.result, program.buffers[nest.result.tensor].shape
+        left = leaving(nest, result, shape)
+        if result.tensor in inputs:
+            yield nest_fault(number, nest, f"it writes the input {result.tensor}", "a buffer of its own")
+        elif result.outside is not None:
+            yield nest_fault(number, nest, f"its result is {result.outside} outside", "a result inside of its buffer")
+        elif left is not None:
+            fact = f"it writes {result.tensor} along {left[0]} from {left[1].start} to {left[1].stop - 1}"
+            yield nest_fault(number, nest, fact, f"indices below {shape[left[0]]}")
+        else:
+            yield from _walk_faults(number, nest, shape)
+
+
+def _walk_faults(number: int, nest: Nest, shape: Sequence[int]) -> Iterator[Fault]:
+    """Each loop of a nest must move its result, once, and no two iterations to one element."""
+    trips = {loop.name: loop.trip for loop in nest.loops}
+    moving = [loop for index in nest.result.index for loop, _ in index.terms]
+    for loop in nest.loops:
+        times = moving.count(loop.name)
+        if loop.is_reduce and times:
+            yield nest_fault(
+                number, nest, f"its result moves with the reduce loop {loop.name}", "a value for each element"
+            )
+        elif not loop.is_reduce and times != 1 and (times or loop.trip > 1):
+            yield nest_fault(number, nest, f"loop {loop.name} moves {times} dimensions of the result", "one")
+    for index, size in zip(nest.result.index, shape, strict=True):
+        iterations = prod(trips[loop] for loop, _ in index.terms)
+        if iterations > size or len(indices_of(index, trips)) < iterations:
+            yield nest_fault(number, nest, "two of its iterations write one element", "each element once")
+
+
+def indices_of(index: Affine, trips: dict[str, int]) -> NDArray[Any]:
+    """The indices of one dimension, each once, in order."""
+    found = np.array([index.constant])
+    for loop, by in index.terms:
+        found = np.unique(found[:, None] + by * np.arange(trips[loop]))
+    return found
+
+
+class _Written:
+    """Which elements of each buffer have their values so far."""
+
+    def __init__(self, program: NestProgram) -> None:
+        self._masks: dict[str, Mask] = {}
+        self._left = {name: prod(buffer.shape) for name, buffer in program.buffers.items()}
+        for tensor in program.inputs:
+            self._left[tensor.name] = 0
+        for buffer in program.buffers.values():
+            self._masks[buffer.name] = np.zeros(buffer.shape, np.bool_)
+            for part in buffer.parts:
+                sizes = program.buffers[part.tensor].shape
+                self.write(buffer.name, tuple(range(a, a + size) for a, size in zip(part.first, sizes, strict=True)))
+
+    def write(self, buffer: str, indices: Sequence[Sequence[int] | NDArray[Any]]) -> bool:
+        """Note elements as written; whether none of them was."""
+        at = np.ix_(*(np.asarray(each) for each in indices))
+        mask = self._masks[buffer]
+        is_first = not mask[at].any()
+        mask[at] = True
+        self._left[buffer] = int(mask.size - np.count_nonzero(mask))
+        return is_first
+
+    def has(self, buffer: str, region: tuple[slice, ...] = ()) -> bool:
+        """Whether a region of a buffer is written; all of it, if none is said."""
+        return self._left[buffer] == 0 or bool(self._masks[buffer][region].all())
+
+
+def _order(program: NestProgram) -> Iterator[Fault]:
+    written = _Written(program)
+    for number, nest in enumerate(program.nests):
+        for name, access in nest.reads.items():
+            if access.tensor in program.buffers:
+                region = _region(nest, access, program.buffers[access.tensor].shape)
+                if not written.has(access.tensor, region):
+                    fact = f"{name} reads elements of {access.tensor} that no nest before it writes"
+                    yield nest_fault(number, nest, fact, "a writer before")
+        trips = {loop.name: loop.trip for loop in nest.loops}
+        if not written.write(nest.result.tensor, [indices_of(index, trips) for index in nest.result.index]):
+            yield nest_fault(
+                number, nest, f"it writes elements of {nest.result.tensor} that have their values", "each once"
+            )
+    for tensor in program.outputs:
+        if not written.has(tensor.name):
+            yield Fault(None, f"output {tensor.name!r}", "no nest writes some of its elements", "all written")
+
+
+def _region(nest: Nest, access: Access, shape: Sequence[int]) -> tuple[slice, ...]:
+    """The elements inside of a tensor among which all are that an access reads."""
+    slices = []
+    for dimension, (index, size) in enumerate(zip(access.index, shape, strict=True)):
+        indices = index_range(nest, access, dimension)
+        step = gcd(*(by for _, by in index.terms)) or 1
+        first = indices.start if indices.start >= 0 else indices.start % step
+        slices.append(slice(first, min(indices.stop, size), step))
+    return tuple(slices)
+
+
+ELEMENT_RULES: Sequence[Rule[NestProgram]] = (
+    Rule("reads", "A read stays inside its tensor, unless it says what is outside.", _reads),
+    Rule("outsides", "What is outside of a tensor is a value of its type.", _outsides),
+    Rule(
+        "results", "A result stays inside its buffer, which is no input; each iteration has its own element.", _results
+    ),
+    Rule("order", "Each element of a buffer is written once, before it is read; outputs are written whole.", _order),
+)

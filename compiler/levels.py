@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
+from tilewright.compiler.emission.rules import ORDERED_RULES, PLACED_RULES
 from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.graph.text import parse_graph, print_graph
@@ -21,6 +22,7 @@ from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.text import parse_selection, print_selection
 from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tile.rules import RULES as TILE_RULES
 from tilewright.compiler.tile.text import parse_tiles, print_tiles
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
@@ -69,13 +71,13 @@ NESTS = Level("nests", NestProgram, print_nests, lambda text, machine: parse_nes
 COVERS = Level("covers", Selection, print_selection, parse_selection)
 """Nests, and the instructions that compute each."""
 
-TILES = Level("tiles", TileProgram, print_tiles, parse_tiles)
+TILES = Level("tiles", TileProgram, print_tiles, parse_tiles, TILE_RULES)
 """Operations of the machine on buffers that have no addresses yet."""
 
-PLACED_TILES = Level("placed tiles", PlacedTiles, print_placed, parse_placed)
+PLACED_TILES = Level("placed tiles", PlacedTiles, print_placed, parse_placed, PLACED_RULES)
 """The same with the addresses of the buffers."""
 
-ORDERED_TILES = Level("ordered tiles", OrderedTiles, print_ordered, parse_ordered)
+ORDERED_TILES = Level("ordered tiles", OrderedTiles, print_ordered, parse_ordered, ORDERED_RULES)
 """The same with the waits of the operations, too."""
 
 INSTRUCTIONS = Level("instructions", Program, disassemble, assemble, comment="#", suffix=".s")

@@ -14,6 +14,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.mlir import Operation
 
 Value = TypeVar("Value")
+Part = TypeVar("Part")
 
 Subject = str | tuple[str, int] | None
 """The operation of a text at fault: the value that it makes, or what its name begins with and its number among those
@@ -50,6 +51,15 @@ class BrokenRule(CompileError):
     def at(self, line: int) -> BrokenRule:
         """The same with the line of the text at fault."""
         return BrokenRule(self.rule, replace(self.fault, place=f"line {line}: {self.fault.place}"))
+
+
+def of_part(rules: Sequence[Rule[Part]], part: Callable[[Value], Part]) -> Sequence[Rule[Value]]:
+    """Rules of a part, as rules of a value that has it."""
+
+    def lifted(rule: Rule[Part]) -> Rule[Value]:
+        return Rule(rule.name, rule.sentence, lambda value: rule.faults(part(value)))
+
+    return tuple(map(lifted, rules))
 
 
 def require(rules: Sequence[Rule[Value]], value: Value) -> None:

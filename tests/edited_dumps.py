@@ -3,8 +3,8 @@
 python -m tests.edited_dumps                    # 10,000 edits of six networks
 python -m tests.edited_dumps --tries 500 --seed 3 --pass lower
 
-An edit deletes, changes, swaps or repeats a token of a text: an attribute, an operand, a word inside a string. Texts of
-graphs are compared within two steps of the outputs' scales, since a requantisation rounds; all others exactly.
+An edit deletes, changes, swaps or repeats an attribute, an operand, an operation, a word inside a string, or tokens of
+the text. Texts of graphs are compared within two steps of the outputs' scales, since a requantisation rounds; others exactly.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tests.compiler.models import conv_model, gemm_model, pool_model, residual_model, small_cnn
 from tests.compiler.pipelines import simulated
+from tests.edited_programs import edit_program
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Graph
@@ -36,6 +37,8 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import UNSOUND, compile_model, pass_named, pass_names, resume
 from tilewright.compiler.rules import BrokenRule
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.printer import print_operation
 from tilewright.compiler.tile.interpreter import interpret_tiles
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.host import dram_image, read_outputs
@@ -59,6 +62,9 @@ TOKEN = re.compile(r"-?0x[0-9A-Fa-f]+|-?\d+(?:\.\d+)?(?:e-?\d+)?|[%A-Za-z_$][\w.
 
 LONGEST = 60
 """Characters of a token that is edited: a constant's digits stay."""
+
+TOKENS = 0.2
+"""The share of edits that are of tokens."""
 
 STEPS = 2
 """That an output may be away from what a graph says."""
@@ -122,8 +128,16 @@ def spans(network: str, isa: str, after: str) -> list[tuple[int, int]]:
 
 
 def edited(rng: random.Random, isa: str, only: str | None = None) -> Edit:
-    """A random edit."""
+    """A random edit: of tokens, which mostly breaks the grammar, or of what they say."""
     network, after = rng.choice(sorted(NETWORKS)), only or rng.choice(PASSES)
+    if rng.random() < TOKENS:
+        return _edited_tokens(rng, network, after, isa)
+    text = texts(network, isa)[after]
+    changed, what = edit_program(parse_operation(text), rng)
+    return Edit(network, after, what, print_operation(changed) + "\n")
+
+
+def _edited_tokens(rng: random.Random, network: str, after: str, isa: str) -> Edit:
     text, places = texts(network, isa)[after], spans(network, isa, after)
     first = rng.randrange(len(places))
     count = rng.choice([1, 1, 1, 2, 3])

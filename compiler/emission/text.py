@@ -11,12 +11,11 @@ from dataclasses import replace
 
 from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
-from tilewright.compiler.errors import CompileError
-from tilewright.compiler.text.attributes import attribute, entry
+from tilewright.compiler.text.attributes import at_line, attribute, entry
 from tilewright.compiler.text.mlir import Attribute, Block, Operation
-from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
-from tilewright.compiler.tile.program import WORKSPACE, TileProgram
+from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tile.text import BUFFER, DIALECT, read_tiles, tiles_operation
 from tilewright.isa.machine.machine import Machine
 
@@ -34,7 +33,7 @@ def print_placed(placed: PlacedTiles) -> str:
 
 def parse_placed(text: str, machine: Machine) -> PlacedTiles:
     """The program of a text; raises CompileError or IsaError as `parse_tiles` does, and for a missing address."""
-    whole = parse_operation(text)
+    whole = parse_program(text)
     return PlacedTiles(*_read_placed(whole, machine, PLACED))
 
 
@@ -53,10 +52,10 @@ def print_ordered(ordered: OrderedTiles) -> str:
 
 
 def parse_ordered(text: str, machine: Machine) -> OrderedTiles:
-    """The program of a text; raises CompileError or IsaError as `parse_placed` does, and for a wait of no engine."""
-    whole = parse_operation(text)
+    """The program of a text; raises CompileError as `parse_placed` does, and for a wait that is no number."""
+    whole = parse_program(text)
     tiles, placement = _read_placed(whole, machine, ORDERED)
-    waits = tuple(_read_wait(operation, machine) for operation in _inside(whole) if operation.name != BUFFER)
+    waits = tuple(_read_wait(operation) for operation in _inside(whole) if operation.name != BUFFER)
     return OrderedTiles(tiles, placement, waits)
 
 
@@ -75,48 +74,25 @@ def _placed_operation(tiles: TileProgram, placement: Placement, name: str) -> Op
 
 def _read_placed(whole: Operation, machine: Machine, name: str) -> tuple[TileProgram, Placement]:
     tiles = read_tiles(whole, machine, name)
-    addresses = {
-        operation.results[0]: attribute(operation, "address", int)
-        for operation in _inside(whole)
-        if operation.name == BUFFER and "address" in operation.attributes
-    }
-    placement = Placement(addresses, attribute(whole, "workspace_bytes", int))
-    _require_places(tiles, placement)
-    return tiles, placement
-
-
-def _require_places(tiles: TileProgram, placement: Placement) -> None:
-    """Raise CompileError unless every buffer that an operation names lies inside its memory or region."""
-    sizes = {memory.name: memory.depth for memory in tiles.machine.memories.values()}
-    sizes[WORKSPACE] = placement.workspace_bytes
-    if placement.workspace_bytes > 1 << tiles.machine.dram.offset_bits:
-        raise CompileError(f"workspace_bytes = {placement.workspace_bytes} is more than the machine can address")
-    for name in {base.buffer: None for operation in tiles.operations for base in operation.bases.values()}:
-        buffer, address = tiles.buffers[name], placement.addresses.get(name)
-        if address is None:
-            raise CompileError(f"buffer {name}: attribute address is missing")
-        if buffer.offset is not None:
-            if address != buffer.offset:
-                raise CompileError(f"buffer {name}: address {address} differs from its offset {buffer.offset}")
-        elif not 0 <= address <= sizes[buffer.place] - buffer.size:
-            raise CompileError(
-                f"buffer {name}: {buffer.size} words at address {address} of {buffer.place}, "
-                f"which has {sizes[buffer.place]}"
-            )
+    addresses: dict[str, int] = {}
+    for operation in _inside(whole):
+        if operation.name == BUFFER and "address" in operation.attributes:
+            with at_line(operation):
+                addresses[operation.results[0]] = attribute(operation, "address", int)
+    with at_line(whole):
+        return tiles, Placement(addresses, attribute(whole, "workspace_bytes", int))
 
 
 # -- waits -------------------------------------------------------------------------------------------------------------
 
 
-def _read_wait(operation: Operation, machine: Machine) -> Mapping[str, int]:
+def _read_wait(operation: Operation) -> Mapping[str, int]:
     """The `wait` of an operation: completed instructions by engine; none if there is no such attribute."""
     if "wait" not in operation.attributes:
         return {}
-    wait = attribute(operation, "wait", dict)
-    for engine in wait:
-        if engine not in machine.engines:
-            raise CompileError(f"{operation.name}: waits for {engine!r}; the engines are {', '.join(machine.engines)}")
-    return {engine: entry(wait, engine, int, operation.name) for engine in wait}
+    with at_line(operation):
+        wait = attribute(operation, "wait", dict)
+        return {engine: entry(wait, engine, int, operation.name) for engine in wait}
 
 
 # -- operations --------------------------------------------------------------------------------------------------------

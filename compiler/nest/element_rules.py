@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.graph.graph import CHANNEL
 from tilewright.compiler.nest.buffer_text import COMPUTE
+from tilewright.compiler.nest.interpreter import gather
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram, index_range
+from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.rules import Fault, Rule
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import Op
 
 Mask = NDArray[np.bool_]
 
@@ -125,6 +130,11 @@ class _Written:
         self._left[buffer] = int(mask.size - np.count_nonzero(mask))
         return is_first
 
+    def unwritten_channels(self, buffer: str, region: tuple[slice, ...]) -> NDArray[Any]:
+        """The channels of which some elements of a region are not written."""
+        n, _, y, x = region
+        return np.flatnonzero(~self._masks[buffer][n, :, y, x].all(axis=(0, 2, 3)))
+
     def has(self, buffer: str, region: tuple[slice, ...] = ()) -> bool:
         """Whether a region of a buffer is written; all of it, if none is said."""
         return self._left[buffer] == 0 or bool(self._masks[buffer][region].all())
@@ -136,7 +146,7 @@ def _order(program: NestProgram) -> Iterator[Fault]:
         for name, access in nest.reads.items():
             if access.tensor in program.buffers:
                 region = _region(nest, access, program.buffers[access.tensor].shape)
-                if not written.has(access.tensor, region):
+                if not written.has(access.tensor, region) and not _is_gap(nest, name, written, region, program):
                     fact = f"{name} reads elements of {access.tensor} that no nest before it writes"
                     yield nest_fault(number, nest, fact, "a writer before")
         trips = {loop.name: loop.trip for loop in nest.loops}
@@ -147,6 +157,24 @@ def _order(program: NestProgram) -> Iterator[Fault]:
     for tensor in program.outputs:
         if not written.has(tensor.name):
             yield Fault(None, f"output {tensor.name!r}", "no nest writes some of its elements", "all written")
+
+
+def _is_gap(nest: Nest, read: str, written: _Written, region: tuple[slice, ...], program: NestProgram) -> bool:
+    """Whether all weights are 0 of the channels of a read that are not written: gaps between others."""
+    sums = [products_of(node.args[0]) for node in walk(nest.expr) if node.op is Op.SUM]
+    if len(sums) != 1 or sums[0] is None or sums[0].numbers:
+        return False
+    factors = {arg.name for arg in sums[0].main.args}
+    if read not in factors or len(factors) != 2 or sum(node.name == read for node in walk(nest.expr)) > 1:
+        return False
+    weights, channels = nest.reads[(factors - {read}).pop()], nest.reads[read].index[CHANNEL]
+    if weights.tensor not in program.constants or len(channels.terms) != 1 or channels.terms[0][1] != 1:
+        return False
+    axis = [loop.name for loop in nest.loops].index(channels.terms[0][0])
+    values = gather(weights, nest, program.constants[weights.tensor])
+    unwritten = written.unwritten_channels(nest.reads[read].tensor, region) - channels.constant
+    gaps = [index for index in unwritten.tolist() if 0 <= index < nest.loops[axis].trip]
+    return not values.take([0] if values.shape[axis] == 1 else gaps, axis).any()
 
 
 def _region(nest: Nest, access: Access, shape: Sequence[int]) -> tuple[slice, ...]:
@@ -166,5 +194,5 @@ ELEMENT_RULES: Sequence[Rule[NestProgram]] = (
     Rule(
         "results", "A result stays inside its buffer, which is no input; each iteration has its own element.", _results
     ),
-    Rule("order", "Each element of a buffer is written once, before it is read; outputs are written whole.", _order),
+    Rule("order", "Elements are written once, before they are read with a weight other than 0; outputs all.", _order),
 )

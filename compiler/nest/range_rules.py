@@ -14,9 +14,9 @@ from tilewright.compiler.nest.interpreter import gather
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
 from tilewright.compiler.nest.products import Products, products_of
 from tilewright.compiler.rules import Fault, Rule
-from tilewright.isa.language.expressions import first_index, walk
+from tilewright.isa.language.expressions import Expr, first_index, walk
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.operations import Op
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 Values = NDArray[Any]
 
@@ -25,37 +25,52 @@ def _hull(intervals: Sequence[Interval]) -> Interval:
     return Interval(min(each.low for each in intervals), max(each.high for each in intervals))
 
 
-def tensor_values(program: NestProgram) -> Mapping[str, Interval]:
-    """The values that each tensor can have."""
-    found = {name: Interval(int(each.min()), int(each.max())) for name, each in program.constants.items()}
-    given = {tensor.name for tensor in program.inputs}
-    for name, buffer in program.buffers.items():
-        writers = program.writers.get(name, ())
-        known = name not in given and not buffer.parts and writers
-        found[name] = _hull([nest.expr.range for nest in writers]) if known else buffer.type.interval
-    return found
-
-
 def _ranges(program: NestProgram) -> Iterator[Fault]:
-    values = tensor_values(program)
+    values: dict[str, Interval] = {}
+    for name, array in program.constants.items():
+        values[name] = Interval(int(array.min()), int(array.max()))
+    for tensor in program.inputs:
+        values[tensor.name] = program.buffers[tensor.name].type.interval
+    for buffer in program.buffers.values():
+        if buffer.parts:
+            values[buffer.name] = buffer.type.interval
     for number, nest in enumerate(program.nests):
-        for node in dict.fromkeys(walk(nest.expr)):
-            if node.op in (Op.SOURCE, Op.LUT):
-                known = _values_of(nest, nest.reads[node.name], values, program)
-                if not node.range.contains(known):
-                    fact = f"the range of {node.name} is {node.range}"
-                    yield nest_fault(
-                        number, nest, fact, f"one that holds {known}, the values of {nest.reads[node.name].tensor}"
-                    )
+        known = {name: _values_of(nest, access, values, program) for name, access in nest.reads.items()}
+        for node in _counting(nest.expr):
+            if not node.range.contains(known[node.name]):
+                fact, tensor = f"the range of {node.name} is {node.range}", nest.reads[node.name].tensor
+                yield nest_fault(number, nest, fact, f"one that holds {known[node.name]}, as {tensor} has")
+        result, written = nest.result.tensor, _inferred(nest.expr, known, {})
+        values[result] = _hull([values[result], written]) if result in values else written
+
+
+def _counting(expr: Expr) -> Sequence[Expr]:
+    """The reads whose values count, and not only whether they are 0, as the conditions of `where` do."""
+    used = [expr, *(arg for node in walk(expr) for arg in node.args[node.op is Op.WHERE :])]
+    return [node for node in dict.fromkeys(used) if node.op in (Op.SOURCE, Op.LUT)]
+
+
+def _inferred(node: Expr, known: Mapping[str, Interval], found: dict[int, Interval]) -> Interval:
+    """The values of an expression, from those of its reads; those of reductions are as it says."""
+    if id(node) not in found:
+        if node.op in (Op.SOURCE, Op.LUT):
+            found[id(node)] = known[node.name]
+        elif node.op.facts.range is None or node.op in REDUCTIONS or node.op in ACROSS_LANES or not node.args:
+            found[id(node)] = node.range
+        else:
+            setting = () if node.setting is None else (node.setting,)
+            found[id(node)] = node.op.facts.range(*(_inferred(arg, known, found) for arg in node.args), *setting)
+    return found[id(node)]
 
 
 def _values_of(nest: Nest, access: Access, values: Mapping[str, Interval], program: NestProgram) -> Interval:
     """The values that a read can give."""
     tensor = access.tensor
     shape = program.constants[tensor].shape if tensor in program.constants else program.buffers[tensor].shape
+    inside = values.get(tensor, Interval(0, 0))  # nothing is written where all weights are 0
     if access.outside is None or leaving(nest, access, shape) is None:
-        return values[tensor]
-    return _hull([values[tensor], Interval(access.outside, access.outside)])
+        return inside
+    return _hull([inside, Interval(access.outside, access.outside)])
 
 
 def _sums(program: NestProgram) -> Iterator[Fault]:
@@ -117,7 +132,11 @@ def _tables(program: NestProgram) -> Iterator[Fault]:
 
 
 RANGE_RULES: Sequence[Rule[NestProgram]] = (
-    Rule("ranges", "The range of a read holds all values of its tensor, and what is outside.", _ranges),
+    Rule(
+        "ranges",
+        "The range of a read, but of a condition, holds all values of its tensor, and what is outside.",
+        _ranges,
+    ),
     Rule("sums", "The range of a sum of products with constants holds every such sum.", _sums),
     Rule("values", "The values of an expression are of its buffer's type.", _results),
     Rule("tables", "A table has an entry for each value that is looked up.", _tables),

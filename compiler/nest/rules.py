@@ -82,11 +82,8 @@ def _host_faults(tensor: Tensor, program: NestProgram) -> Iterator[tuple[str, st
 # -- nests -------------------------------------------------------------------------------------------------------------
 
 
-def _names(program: NestProgram) -> Iterator[Fault]:
-    counts = Counter(nest.name for nest in program.nests)
+def _products(program: NestProgram) -> Iterator[Fault]:
     for number, nest in enumerate(program.nests):
-        if counts[nest.name] > 1:
-            yield nest_fault(number, nest, f"{counts[nest.name]} nests have this name", "one")
         if not 0 <= nest.macs < 1 << 63:
             yield nest_fault(number, nest, f"macs is {nest.macs}", "a number of multiplications")
 
@@ -170,7 +167,7 @@ RULES: Sequence[Rule[NestProgram]] = (
     Rule("tensors", "A buffer is [N, C, H, W], and no tensor is empty or larger than a model's may be.", _tensors),
     Rule("constants", "A constant's values are of its type.", _constants),
     Rule("hosts", "An input or output is a buffer of the shape and type in which the host stores it.", _hosts),
-    Rule("names", "Nests have different names.", _names),
+    Rule("products", "A nest has 0 or more multiplications of the model.", _products),
     Rule("loops", "A nest's loops have different names and 1 to 2^26 trips, together up to 2^40 iterations.", _loops),
     Rule("accesses", "An access has an index for each dimension of a tensor, over loops of its nest.", _accesses),
     Rule("expressions", "An expression reads all of its nest's accesses and nothing else.", _expressions),

@@ -14,24 +14,33 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.attributes import (
+    at_line,
     attribute,
     entry,
     parse_remarks,
     parse_tensor,
     remarks_attribute,
+    require_attributes,
     strings,
     tensor_attribute,
 )
 from tilewright.compiler.text.mlir import Block, Operation, shaped_type
-from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
-from tilewright.compiler.tile.check import require_sound
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
+from tilewright.compiler.tile.rules import DIALECT
+from tilewright.isa.errors import short
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer
 
-DIALECT = "tile."
 PROGRAM = DIALECT + "program"
+ADDED = ("workspace_bytes", "address", "wait")
+"""Attributes that placed and ordered tiles have in addition."""
+
+WHOLE = (
+    *("name", "machine", "machine_hash", "inputs", "outputs", "input_bytes", "output_bytes", "layers", "weights"),
+    *("remarks", *ADDED),
+)
 BUFFER = DIALECT + "buffer"
 
 
@@ -45,7 +54,7 @@ def parse_tiles(text: str, machine: Machine) -> TileProgram:
 
     Raises CompileError for a fault of the text, IsaError for an instruction that the machine does not have.
     """
-    return read_tiles(parse_operation(text), machine)
+    return read_tiles(parse_program(text), machine)
 
 
 def tiles_operation(program: TileProgram, name: str = PROGRAM) -> Operation:
@@ -69,32 +78,38 @@ def tiles_operation(program: TileProgram, name: str = PROGRAM) -> Operation:
 
 
 def read_tiles(whole: Operation, machine: Machine, name: str = PROGRAM) -> TileProgram:
-    """The program that `tiles_operation` made an operation of; other attributes are left aside."""
+    """The program that `tiles_operation` made an operation of; ADDED attributes are left aside."""
     if whole.name != name or whole.region is None:
         raise CompileError(fact=f"expected a {name!r} with a region, got {whole.name!r}")
+    with at_line(whole):
+        require_attributes(whole, *WHOLE)
     if attribute(whole, "machine_hash", str) != machine.hash:
         printed_for = attribute(whole, "machine", str)
         raise CompileError(
             fact=f"the text is for machine {printed_for}, whose description differs from {machine.name}'s"
         )
-    inside = whole.region.operations
-    buffers = dict(_parse_buffer(operation) for operation in inside if operation.name == BUFFER)
-    operations = tuple(_parse_operation(operation, machine) for operation in inside if operation.name != BUFFER)
-    program = TileProgram(
-        name=attribute(whole, "name", str),
-        machine=machine,
-        buffers=buffers,
-        operations=operations,
-        weights=attribute(whole, "weights", np.ndarray).tobytes(),
-        inputs=tuple(parse_tensor(value) for value in attribute(whole, "inputs", tuple)),
-        outputs=tuple(parse_tensor(value) for value in attribute(whole, "outputs", tuple)),
-        input_bytes=attribute(whole, "input_bytes", int),
-        output_bytes=attribute(whole, "output_bytes", int),
-        layers=tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple)),
-        remarks=parse_remarks(whole),
-    )
-    require_sound(program)
-    return program
+    buffers: dict[str, TileBuffer] = {}
+    operations: list[TileOperation] = []
+    for operation in whole.region.operations:
+        with at_line(operation):
+            if operation.name == BUFFER:
+                name, buffers[name] = _parse_buffer(operation, machine)
+            else:
+                operations.append(_parse_operation(operation, machine))
+    with at_line(whole):
+        return TileProgram(
+            name=attribute(whole, "name", str),
+            machine=machine,
+            buffers=buffers,
+            operations=tuple(operations),
+            weights=attribute(whole, "weights", np.ndarray).tobytes(),
+            inputs=tuple(parse_tensor(value) for value in attribute(whole, "inputs", tuple)),
+            outputs=tuple(parse_tensor(value) for value in attribute(whole, "outputs", tuple)),
+            input_bytes=attribute(whole, "input_bytes", int),
+            output_bytes=attribute(whole, "output_bytes", int),
+            layers=tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple)),
+            remarks=parse_remarks(whole),
+        )
 
 
 # -- printing ----------------------------------------------------------------------------------------------------------
@@ -130,21 +145,26 @@ def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Oper
 # -- parsing -----------------------------------------------------------------------------------------------------------
 
 
-def _parse_buffer(operation: Operation) -> tuple[str, TileBuffer]:
+def _parse_buffer(operation: Operation, machine: Machine) -> tuple[str, TileBuffer]:
+    require_attributes(operation, "place", "size", "alignment", "offset", "in_bank", *ADDED)
     if len(operation.results) != 1:
         raise CompileError(fact=f"{BUFFER} gives {len(operation.results)} values", expected="one")
     name = operation.results[0]
     offset = attribute(operation, "offset", int) if "offset" in operation.attributes else None
     size, alignment = attribute(operation, "size", int), attribute(operation, "alignment", int)
     is_in_bank = "in_bank" in operation.attributes and attribute(operation, "in_bank", bool)
-    return name, TileBuffer(name, attribute(operation, "place", str), size, alignment, offset, is_in_bank)
+    buffer = TileBuffer(name, attribute(operation, "place", str), size, alignment, offset, is_in_bank)
+    if operation.result_types != (_buffer_type(machine, buffer),):
+        raise CompileError(f"buffer {name}", f"is {operation.result_types[0]}", expected=_buffer_type(machine, buffer))
+    return name, buffer
 
 
 def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
+    require_attributes(operation, "operands", "offsets", "fields", "layer", *ADDED)
     mnemonic = operation.name.removeprefix(DIALECT)
     expected = tuple(operand.name for operand in machine.format(mnemonic).operands)
     names, offsets = strings(operation, "operands"), attribute(operation, "offsets", tuple)
-    if any(not isinstance(offset, int) for offset in offsets):
+    if any(type(offset) is not int for offset in offsets):
         raise CompileError(operation.name, f"attribute offsets holds {offsets!r}", expected="integers")
     if sorted(names) != sorted(expected) or not len(names) == len(offsets) == len(operation.operands):
         raise CompileError(operation.name, f"operands are {', '.join(names)}", expected=", ".join(expected))
@@ -157,6 +177,10 @@ def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
     return TileOperation(mnemonic, values, bases, attribute(operation, "layer", int))
 
 
-def _parse_layer(value: Mapping[str, Any]) -> Layer:
+def _parse_layer(value: Any) -> Layer:
+    if not isinstance(value, Mapping) or set(value) != {"name", "nodes", "macs"}:
+        raise CompileError("layer", f"got {short(value)}", expected="name, nodes and macs")
     nodes = entry(value, "nodes", tuple, "layer")
+    if not all(isinstance(node, str) for node in nodes):
+        raise CompileError("layer", f"nodes holds {short(nodes)}", expected="strings")
     return Layer(entry(value, "name", str, "layer"), 0, nodes, entry(value, "macs", int, "layer"))

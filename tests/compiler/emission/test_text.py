@@ -10,6 +10,7 @@ from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
 from tilewright.compiler.emission.waits import compute_waits
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.levels import ORDERED_TILES
 from tilewright.compiler.tile.text import parse_tiles
 from tilewright.isa.files.loader import load_machine
 
@@ -63,14 +64,19 @@ def test_the_text_of_one_level_is_not_that_of_another() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (", address = 0}", "}", "buffer weights: attribute address is missing"),
-        ("wait = {load = 1}", "wait = {lord = 1}", "tile.store_act: waits for 'lord'; the engines are load, mma, "),
+        (", address = 0}", "}", "buffer weights: rule addresses: attribute address is missing"),
+        ("wait = {load = 1}", "wait = {lord = 1}", "rule waits: it waits for 'lord'; expected one of load, mma, "),
+        (
+            "wait = {load = 1}",
+            "wait = {load = 9}",
+            "rule waits: it waits for 9 operations of load, of which 1 c",
+        ),
         ("wait = {load = 1}", 'wait = {load = "1"}', "tile.store_act: attribute load is '1'; expected int"),
-        ("address = 0}", "address = 1}", "buffer weights: address 1 differs from its offset 0"),
-        ("alignment = 1, address = 0", "alignment = 1, address = -1", "buffer act2: 6 words at address -1 of act"),
-        ("alignment = 1, address = 0", "alignment = 1, address = 99999", "buffer act2: 6 words at address 99999 of"),
+        ("address = 0}", "address = 1}", "buffer weights: rule addresses: address 1 differs from its offset 0"),
+        ("alignment = 1, address = 0", "alignment = 1, address = -1", "rule addresses: 6 words at address -1 of act"),
+        ("alignment = 1, address = 0", "alignment = 1, address = 99999", "rule addresses: 6 words at address 99999 of"),
         ("workspace_bytes = ", "workspace_bytes = 99999999999", "workspace_bytes = 99999999999"),
-        ("workspace_bytes = ", "work = ", "tile.ordered_program: attribute workspace_bytes is missing"),
+        ("workspace_bytes = ", "work = ", "tile.ordered_program: unknown attribute work; expected one of"),
     ],
 )
 def test_names_what_is_wrong(old: str, new: str, message: str) -> None:
@@ -78,5 +84,6 @@ def test_names_what_is_wrong(old: str, new: str, message: str) -> None:
     text = print_ordered(after)
     assert old in text
     with pytest.raises(CompileError) as refused:
-        parse_ordered(text.replace(old, new, 1), after.tiles.machine)
-    assert str(refused.value).startswith(message)
+        ORDERED_TILES.read(text.replace(old, new, 1), after.tiles.machine)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith("line ")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.compiler.tile_programs import random_tiles
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.levels import TILES
 from tilewright.compiler.tile.text import parse_tiles, print_tiles
 from tilewright.isa.files.loader import load_machine
 
@@ -47,7 +48,7 @@ def test_names_a_missing_attribute() -> None:
     text = print_tiles(tiles).replace('place = "weights", ', "", 1)
     with pytest.raises(CompileError) as refused:
         parse_tiles(text, tiles.machine)
-    assert str(refused.value) == "tile.buffer: attribute place is missing"
+    assert str(refused.value) == "line 2: tile.buffer: attribute place is missing"
 
 
 def test_names_a_field_that_is_no_integer() -> None:
@@ -55,12 +56,14 @@ def test_names_a_field_that_is_no_integer() -> None:
     text = print_tiles(tiles).replace("trip.k = 6", "trip.k = 6.5", 1)
     with pytest.raises(CompileError) as refused:
         parse_tiles(text, tiles.machine)
-    assert str(refused.value) == "tile.load_act: attribute trip.k is 6.5; expected int"
+    assert str(refused.value) == "line 61: tile.load_act: attribute trip.k is 6.5; expected int"
 
 
 def test_what_is_read_is_sound() -> None:
     tiles = random_tiles(load_machine("base16"), 0)
     text = print_tiles(tiles).replace("trip.k = 6", "trip.k = 7", 1)
     with pytest.raises(CompileError) as refused:
-        parse_tiles(text, tiles.machine)
-    assert str(refused.value) == "operation 0 (load_act): d touches words 0 to 111 of inputs, which has 96"
+        TILES.read(text, tiles.machine)
+    assert str(refused.value) == (
+        "line 61: operation 0 (load_act): rule operands: d touches words 0 to 111 of inputs, which has 96"
+    )

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.compiler.tile_programs import random_tiles
-from tilewright.compiler.errors import CompileError
-from tilewright.compiler.tile.check import require_sound
+from tilewright.compiler.rules import BrokenRule, require
 from tilewright.compiler.tile.footprint import operand_bounds, operand_mask
 from tilewright.compiler.tile.program import BufferAddress, TileProgram
+from tilewright.compiler.tile.rules import RULES
 from tilewright.isa.files.loader import load_machine
 
 
@@ -36,39 +36,51 @@ def with_buffer(name: str, **changes: object) -> TileProgram:
         (
             "act2",
             {"place": "akt"},
-            "buffer act2: no place 'akt'; there are act, wgt, acc, par, lut, workspace, weights, ",
+            "buffer act2: rule places: no place 'akt'; expected one of act, wgt, acc, par, lut, workspace, weights, ",
         ),
-        ("act2", {"size": 0}, "buffer act2: size 0, alignment 1; expected at least 1 of each"),
-        ("act2", {"alignment": 0}, "buffer act2: size 6, alignment 0; expected at least 1 of each"),
-        ("act2", {"offset": 5}, "buffer act2: expected no offset in act, and at most 4294967296 words"),
-        ("act2", {"size": 1 << 40}, "buffer act2: expected no offset in act, and at most 4294967296 words"),
-        ("weights", {"offset": None}, "buffer weights: 4096 bytes at offset None of weights, which has 4096"),
-        ("weights", {"offset": 1}, "buffer weights: 4096 bytes at offset 1 of weights, which has 4096"),
+        ("act2", {"size": 0}, "buffer act2: rule places: size 0, alignment 1; expected at least 1 of each"),
+        ("act2", {"alignment": 0}, "buffer act2: rule places: size 6, alignment 0; expected at least 1 of each"),
+        ("act2", {"offset": 5}, "buffer act2: rule places: offset 5 in act; expected none: an address is chosen"),
+        (
+            "act2",
+            {"size": 1 << 40},
+            "buffer act2: rule places: size 1099511627776, alignment 1; expected at most 4294967296",
+        ),
+        (
+            "weights",
+            {"offset": None},
+            "buffer weights: rule places: 4096 bytes at offset None of weights; expected bytes of the 4096",
+        ),
+        (
+            "weights",
+            {"offset": 1},
+            "buffer weights: rule places: 4096 bytes at offset 1 of weights; expected bytes of the 4096",
+        ),
     ],
 )
 def test_a_buffer_in_no_place_is_named(name: str, changes: dict[str, object], message: str) -> None:
-    with pytest.raises(CompileError) as refused:
-        require_sound(with_buffer(name, **changes))
+    with pytest.raises(BrokenRule) as refused:
+        require(RULES, with_buffer(name, **changes))
     assert str(refused.value).startswith(message)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"layer": 3}, "layer 3; there are 3"),
-        ({"fields": {"trip.q": 2}}, "load_act has no field 'trip.q'; it has: "),
-        ({"fields": {"trip.k": 1 << 30}}, "load_act: trip.k = 1073741824 does not fit its "),
-        ({"fields": {"trip.k": 7, "y.k": 1}}, "y touches words 0 to 6 of act2, which has 6"),
-        ({"fields": {"trip.k": 2, "y.k": -1}}, "y touches words -1 to 0 of act2, which has 6"),
+        ({"layer": 3}, "rule operations: layer 3; there are 3"),
+        ({"fields": {"trip.q": 2}}, "rule operations: load_act has no field 'trip.q'; it has: "),
+        ({"fields": {"trip.k": 1 << 30}}, "rule operations: load_act: trip.k = 1073741824 does not fit its "),
+        ({"fields": {"trip.k": 7, "y.k": 1}}, "rule operands: y touches words 0 to 6 of act2, which has 6"),
+        ({"fields": {"trip.k": 2, "y.k": -1}}, "rule operands: y touches words -1 to 0 of act2, which has 6"),
         (
             {"bases": {"d": BufferAddress("nothing", 0), "y": BufferAddress("act2", 0)}},
-            "d names no buffer: 'nothing'",
+            "rule operands: d names no buffer: 'nothing'",
         ),
     ],
 )
 def test_an_operation_beyond_its_buffer_is_named(changes: dict[str, object], message: str) -> None:
     tiles = random_tiles(load_machine("base16"), 0)
     first = tiles.operations[0]._replace(**changes)  # type: ignore[arg-type]
-    with pytest.raises(CompileError) as refused:
-        require_sound(replace(tiles, operations=(first, *tiles.operations[1:])))
+    with pytest.raises(BrokenRule) as refused:
+        require(RULES, replace(tiles, operations=(first, *tiles.operations[1:])))
     assert str(refused.value).startswith(f"operation 0 (load_act): {message}")

@@ -19,6 +19,7 @@ from tilewright.compiler.nest.rules import RULES as NEST_RULES
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.rules import BrokenRule, Rule, line_of, require
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.select.rules import RULES as COVER_RULES
 from tilewright.compiler.select.text import parse_selection, print_selection
 from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.tile.program import TileProgram
@@ -68,7 +69,7 @@ GRAPH = Level("graph", Graph, print_graph, lambda text, machine: parse_graph(tex
 NESTS = Level("nests", NestProgram, print_nests, lambda text, machine: parse_nests(text), NEST_RULES)
 """Loop nests around one expression each."""
 
-COVERS = Level("covers", Selection, print_selection, parse_selection)
+COVERS = Level("covers", Selection, print_selection, parse_selection, COVER_RULES)
 """Nests, and the instructions that compute each."""
 
 TILES = Level("tiles", TileProgram, print_tiles, parse_tiles, TILE_RULES)

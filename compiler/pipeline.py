@@ -308,7 +308,7 @@ def _run(
             break
         value = step.run(value, machine, options, blame)
         assert isinstance(value, step.after.value), f"{step.name} gave {type(value).__name__}"
-        if options.verifies:
+        if options.verifies and not blame.faults:
             _require(step, value)
         if keep is not None:
             keep(step.name, value)

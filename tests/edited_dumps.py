@@ -4,7 +4,8 @@ python -m tests.edited_dumps                    # 10,000 edits of six networks
 python -m tests.edited_dumps --tries 500 --seed 3 --pass lower
 
 An edit deletes, changes, swaps or repeats an attribute, an operand, an operation, a word inside a string, or tokens of
-the text. Texts of graphs are compared within two steps of the outputs' scales, since a requantisation rounds; others exactly.
+the text. What a graph says is compared within two steps of the outputs' scales, as requantisations round; all else
+exactly.
 """
 
 from __future__ import annotations

@@ -156,6 +156,8 @@ def _edit_tuple(values: tuple[Any, ...], rng: random.Random) -> tuple[tuple[Any,
 def _edit_array(array: Any, rng: random.Random) -> tuple[Any, str]:
     """One element changed, or the elements in another order."""
     changed = array.copy().reshape(-1)
+    if changed.size == 0:
+        return np.ones(1, array.dtype), ": empty → [1]"
     index, other = rng.randrange(changed.size), rng.randrange(changed.size)
     most = np.iinfo(changed.dtype).max if changed.dtype.kind in "iu" else 1e9
     changed[index] = rng.choice([changed[other], changed[index] // 2, 1, 0, most])

@@ -143,8 +143,8 @@ class Search:
         word_loop = self.binder.word_loop(pattern.format, bound)
         if word_loop is None:
             return None
-        is_uniform = self._is_uniform(expr)
-        words = self._words(pattern, bound, bool(match.reduced), is_uniform, word_loop)
+        is_uniform = self.is_uniform(expr)
+        words = self.words(pattern, bound, bool(match.reduced), is_uniform, word_loop)
         total, neutral, size = words, match.neutral, pattern.size
         for source in bound.values():
             if isinstance(source, Best):
@@ -170,24 +170,28 @@ class Search:
             return self.binder.table(operand, expr.name, NO_LOOP if is_across else walked)
         if self.binder.is_tensor_in(expr, operand.memory):
             return self.binder.tensor(expr.name, walked)
-        stays = frozenset(self.space.reduce if operand.name in match.reduced else ())
-        stays |= {self.space.lane} if is_across else set()
-        if stays and stays & self.loops_of(expr):
-            return None  # a computed value that a reduction takes in is the same in all its iterations
+        if not self.is_computable(operand, pattern, match):
+            return None
         if (expr, operand.memory) in visiting:
             self._left_out.add((expr, operand.memory))
             return None
         return self.best(expr, operand.memory, visiting)
 
+    def is_computable(self, operand: Operand, pattern: Pattern, match: Match) -> bool:
+        """Whether a step may compute what an operand reads: what a reduction takes in is the same in all iterations."""
+        stays = frozenset(self.space.reduce if operand.name in match.reduced else ())
+        stays |= {self.space.lane} if operand.name in pattern.across else set()
+        return not stays or not stays & self.loops_of(match.operands[operand.name])
+
     # -- cost ----------------------------------------------------------------------------------------------------------
 
-    def _is_uniform(self, expr: Expr) -> bool:
+    def is_uniform(self, expr: Expr) -> bool:
         """Whether an expression has one value for all channels of a pixel, made of reductions across lanes."""
         if self.space.across == NO_LOOP or self.space.lane in self.loops_of(expr):
             return False
         return any(node.op in ACROSS_LANES for node in walk(expr))
 
-    def _words(
+    def words(
         self, pattern: Pattern, bound: Mapping[str, Binding | Best], reduces: bool, is_uniform: bool, word_loop: str
     ) -> int:
         """Iterations of an instruction over the whole nest."""

@@ -130,7 +130,7 @@ class Selector:
         best = self.search(like).best(value, memory)
         if best is None or best.inputs:
             return None
-        return _step(best, {})
+        return step_of(best, {})
 
     def home(self, tensor: str) -> str:
         """The memory where a tensor lives on chip."""
@@ -155,12 +155,13 @@ def _flatten(best: Best, steps: list[Step], placed: dict[int, int]) -> int:
     inputs: dict[str, Binding] = {}
     for operand, source in best.inputs.items():
         inputs[operand] = Intermediate(_flatten(source, steps, placed)) if isinstance(source, Best) else source
-    steps.append(_step(best, inputs))
+    steps.append(step_of(best, inputs))
     placed[id(best)] = len(steps) - 1
     return placed[id(best)]
 
 
-def _step(best: Best, inputs: Mapping[str, Binding]) -> Step:
+def step_of(best: Best, inputs: Mapping[str, Binding]) -> Step:
+    """The step of a match, with what its operands read."""
     match = best.match
     return Step(
         best.pattern.format, inputs, match.immediates, bool(match.reduced), best.words, best.is_uniform,

@@ -34,9 +34,9 @@ from tilewright.compiler.select.bindings import (
 )
 from tilewright.compiler.select.cover import Cover, Selection, Step
 from tilewright.compiler.select.window_sums import adding_instruction
-from tilewright.compiler.text.attributes import attribute, entry
+from tilewright.compiler.text.attributes import at_line, attribute, entry, require_attributes
 from tilewright.compiler.text.mlir import Block, Operation
-from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
@@ -48,6 +48,10 @@ COVER = DIALECT + "cover"
 TENSOR, STEP, CONSTANT_MATRIX, COMPUTED_MATRIX = "tensor", "step", "constant_matrix", "computed_matrix"
 PARAMETERS, FREE, TABLE, LIKE = "parameters", "free", "table", "like"
 """The words for what an operand reads."""
+
+STEP_ATTRIBUTES = (
+    *("statement", "inputs", "immediates", "reduces", "words", "uniform", "word_loop", "corrections", "adding"),
+)
 
 ADDING = "adding"
 """The attribute that names the instruction which adds up a product's numbers apart from it."""
@@ -66,7 +70,7 @@ def parse_selection(text: str, machine: Machine) -> Selection:
 
     Raises CompileError for a fault of the text, IsaError for an instruction that the machine does not have.
     """
-    whole = parse_operation(text)
+    whole = parse_program(text)
     if whole.name != PROGRAM or whole.region is None or not whole.region.operations:
         raise CompileError(fact=f"expected a {PROGRAM!r} with nests and their covers, got {whole.name!r}")
     if attribute(whole, "machine_hash", str) != machine.hash:
@@ -76,7 +80,11 @@ def parse_selection(text: str, machine: Machine) -> Selection:
     program = read_nests(first)
     if len(covers) != len(program.nests):
         raise CompileError(fact=f"{len(program.nests)} nests have {len(covers)} covers", expected="one for each")
-    return Selection(machine, program, tuple(map(_CoverReader(machine).read, program.nests, covers)))
+    reader, read = _CoverReader(machine), []
+    for nest, cover in zip(program.nests, covers, strict=True):
+        with at_line(cover):
+            read.append(reader.read(nest, cover))
+    return Selection(machine, program, tuple(read))
 
 
 # -- printing ----------------------------------------------------------------------------------------------------------
@@ -147,16 +155,20 @@ class _CoverReader:
         """The cover of a nest."""
         if operation.name != COVER or operation.region is None or not operation.region.operations:
             raise CompileError(fact=f"expected a {COVER!r} with steps, got {operation.name!r}")
+        require_attributes(operation, "nest")
         if attribute(operation, "nest", str) != nest.name:
             raise CompileError(
                 fact=f"a cover is of nest {operation.attributes['nest']!r}", expected=f"that of {nest.name!r}"
             )
         inside = operation.region.operations
-        names = _step_names(nest, len(inside))
-        steps = tuple(self._step(nest, step, names, index) for index, step in enumerate(inside))
-        return Cover(nest, nest_space(nest, self._machine.vector.lanes), steps)
+        names, steps = _step_names(nest, len(inside)), []
+        for index, step in enumerate(inside):
+            with at_line(step):
+                steps.append(self._step(nest, step, names, index))
+        return Cover(nest, nest_space(nest, self._machine.vector.lanes), tuple(steps))
 
     def _step(self, nest: Nest, operation: Operation, names: tuple[str, ...], index: int) -> Step:
+        require_attributes(operation, *STEP_ATTRIBUTES)
         where = f"nest {nest.name!r}: {operation.name}"
         format = self._machine.format(operation.name.removeprefix(DIALECT))
         expected = (names[index],), (f"!{format.destination.memory}",)

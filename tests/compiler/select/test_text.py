@@ -176,7 +176,7 @@ def test_names_a_fault_of_the_text(old: str, new: str, message: str) -> None:
     head, cover, steps = convolution().partition('  "select.cover"')
     steps = cover + steps
     changed = head + steps.replace(old, new, 1) if old in steps else head.replace(old, new, 1) + steps
-    with pytest.raises(CompileError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(CompileError, match=f"^(line \\d+: )?{re.escape(message)}$"):
         parse_selection(changed, load_machine("base16"))
 
 

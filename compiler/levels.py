@@ -13,6 +13,7 @@ from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.emission.rules import ORDERED_RULES, PLACED_RULES
 from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
 from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.graph.rules import RULES as GRAPH_RULES
 from tilewright.compiler.graph.text import parse_graph, print_graph
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.rules import RULES as NEST_RULES
@@ -63,7 +64,7 @@ class Level(Generic[Value]):
         require(self.rules, value)
 
 
-GRAPH = Level("graph", Graph, print_graph, lambda text, machine: parse_graph(text))
+GRAPH = Level("graph", Graph, print_graph, lambda text, machine: parse_graph(text), GRAPH_RULES)
 """Operators on tensors."""
 
 NESTS = Level("nests", NestProgram, print_nests, lambda text, machine: parse_nests(text), NEST_RULES)

@@ -12,10 +12,10 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CANONICAL, Graph, Operator, Quantization, TensorType, scales_of_parts
-from tilewright.compiler.text.attributes import attribute, entry, strings
+from tilewright.compiler.text.attributes import at_line, attribute, entry, require_attributes, strings
 from tilewright.compiler.text.mlir import ELEMENTS, NUMPY_NAMES, Block, Operation, shaped_type, split_shaped_type
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
-from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_number, print_operation
 
 DIALECT = "graph."
@@ -41,7 +41,7 @@ def print_graph(graph: Graph) -> str:
 
 def parse_graph(text: str) -> Graph:
     """The graph of a text; raises CompileError for a fault of the text."""
-    whole = parse_operation(text)
+    whole = parse_program(text)
     if whole.name != NETWORK or whole.region is None:
         raise CompileError(fact=f"expected a {NETWORK!r} with a region, got {whole.name!r}")
     *inside, end = whole.region.operations or (whole,)
@@ -50,16 +50,20 @@ def parse_graph(text: str) -> Graph:
     tensors = {name: parse_type(type_text) for name, type_text in whole.region.arguments}
     constants, operators = {}, []
     for operation in inside:
-        for name, type_text in zip(operation.results, operation.result_types, strict=True):
-            if name:
-                tensors[name] = parse_type(type_text)
-        if operation.name == CONSTANT and len(operation.results) == 1:
-            constants[operation.results[0]] = attribute(operation, "value", np.ndarray)
-        else:
-            operators.append(_parse_operator(operation, tensors))
-    names = strings(end, "outputs")
-    if len(names) != len(end.operands) or not set(end.operands) <= set(tensors):
-        raise CompileError(RETURN, f"{len(names)} names for {len(end.operands)} tensors", expected="one for each")
+        with at_line(operation):
+            for name, type_text in zip(operation.results, operation.result_types, strict=True):
+                if name:
+                    tensors[name] = parse_type(type_text)
+            if operation.name == CONSTANT and len(operation.results) == 1:
+                require_attributes(operation, "value")
+                constants[operation.results[0]] = attribute(operation, "value", np.ndarray)
+            else:
+                operators.append(_parse_operator(operation, tensors))
+    with at_line(end):
+        require_attributes(end, "outputs")
+        names = strings(end, "outputs")
+        if len(set(names)) != len(end.operands) or len(names) > len(set(names)):
+            raise CompileError(RETURN, f"{len(names)} names for {len(end.operands)} tensors", expected="one for each")
     return Graph(
         attribute(whole, "name", str),
         tuple(operators),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.emission.rules import ORDERED_RULES, PLACED_RULES
@@ -83,4 +83,7 @@ ORDERED_TILES = Level("ordered tiles", OrderedTiles, print_ordered, parse_ordere
 """The same with the waits of the operations, too."""
 
 INSTRUCTIONS = Level("instructions", Program, disassemble, assemble, comment="#", suffix=".s")
-"""The program; its text is assembly."""
+"""The program; its text is assembly. The checker proves what other levels have rules for."""
+
+RULED: Sequence[Level[Any]] = (GRAPH, NESTS, COVERS, TILES, PLACED_TILES, ORDERED_TILES)
+"""The levels that have rules, in order."""

@@ -14,6 +14,7 @@ from tests.docs.document import Block, blocks, is_slow, promised, steady, with_o
 from tests.docs.excerpt import excerpt
 from tests.rings import long_beyond
 from tests.tilewright.command_line import Command, make_command
+from tilewright.compiler.levels import RULED
 from tilewright.compiler.pipeline import pass_names
 
 DOCUMENTS = (
@@ -70,6 +71,17 @@ def test_every_page_is_in_the_index(repository: Path) -> None:
 def test_every_pass_is_in_the_walk_through_the_levels(repository: Path) -> None:
     rows = re.findall(r"^\| `([\w-]+)` \|", (repository / "docs/levels.md").read_text(), re.MULTILINE)
     assert tuple(rows) == pass_names()
+
+
+def test_every_rule_of_every_level_is_listed(repository: Path) -> None:
+    """With its level, its name and its sentence; a rule that a level has from another is listed there."""
+    page = (repository / "docs/levels.md").read_text().partition("## The rules")[2]
+    listed = re.findall(r"^\| ([\w ]+) \| ([\w-]+) \| (.+) \|$", page, re.MULTILINE)
+    known: dict[tuple[str, str], str] = {}
+    for level in RULED:
+        for rule in level.rules:
+            known.setdefault((rule.name, rule.sentence), level.name)
+    assert listed[1:] == [(level, name, sentence) for (name, sentence), level in known.items()]
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

@@ -19,6 +19,9 @@ MOST = 1 << 26
 """Elements of a tensor that is no constant."""
 
 
+MOST_REAL = float("inf")
+
+
 def _fault(operator: Operator, fact: str, expected: str = "") -> Fault:
     subject = operator.outputs[0] if operator.outputs else None
     return Fault(subject, f"{operator.kind} {operator.name!r}", fact, expected)
@@ -164,12 +167,12 @@ def _attributes(graph: Graph) -> Iterator[Fault]:
 
 def _limits(graph: Graph) -> Iterator[Fault]:
     for operator in _canonical(graph):
-        result, limits = graph.tensors[operator.outputs[0]], [operator.attributes.get(n) for n in ("low", "high")]
-        if (limits[0] is None) != (limits[1] is None):
+        result = graph.tensors[operator.outputs[0]]
+        low, high = (operator.attributes.get(name) for name in ("low", "high"))
+        if (low is None) != (high is None):
             yield _fault(operator, "it has one of low and high", "both or none")
-        elif limits[0] is not None and limits[1] is not None:
-            low, high = limits
-            least, most = result.limits if result.quantization is not None else (-float("inf"), float("inf"))
+        elif low is not None and high is not None:
+            least, most = result.limits if result.quantization is not None else (-MOST_REAL, MOST_REAL)
             if not least <= low <= high <= most:
                 yield _fault(operator, f"low is {low}, high {high}", f"ascending values of {result.dtype}")
             elif result.quantization is not None and not type(low) is type(high) is int:

@@ -38,8 +38,8 @@ def _ranges(program: NestProgram) -> Iterator[Fault]:
         known = {name: _values_of(nest, access, values, program) for name, access in nest.reads.items()}
         for node in _counting(nest.expr):
             if not node.range.contains(known[node.name]):
-                fact, tensor = f"the range of {node.name} is {node.range}", nest.reads[node.name].tensor
-                yield nest_fault(number, nest, fact, f"one that holds {known[node.name]}, as {tensor} has")
+                fact, read = f"the range of {node.name} is {node.range}", nest.reads[node.name].tensor
+                yield nest_fault(number, nest, fact, f"one that holds {known[node.name]}, as {read} has")
         result, written = nest.result.tensor, _inferred(nest.expr, known, {})
         values[result] = _hull([values[result], written]) if result in values else written
 

@@ -346,12 +346,12 @@ def _build(node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding, n
             return Expr(Op.SUM, ranges[SUM], tuple(built(term)))
         case ast.Call(func=ast.Name(id="lut"), args=[ast.Name(id=table), index]):
             return Expr(Op.LUT, ranges[table], tuple(built(index)), name=table)
-        case ast.Call(func=ast.Name(id="round_shift"), args=args):
+        case ast.Call(func=ast.Name(id="round_shift"), args=[_, _] as args):
             return make(Op.ROUND_SHIFT, *built(*args), scope=scope_of_rounding(rounding))
         case ast.Call(func=ast.Name(id="wrap"), args=[value, ast.Name(id=element_type)]):
             return make(Op.WRAP, *built(value), type=parse_integer_type(element_type))
         case ast.Call(func=ast.Name(id=word), args=[reduced]) if word in _ACROSS_LANES:
             return across_lanes(_ACROSS_LANES[word], *built(reduced))
-        case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS:
+        case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS and len(args) == _WORDS[word].facts.arity:
             return make(_WORDS[word], *built(*args))
     raise ValueError(f"`{ast.unparse(node)}` is not part of the language")

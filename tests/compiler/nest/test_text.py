@@ -76,6 +76,7 @@ def test_a_person_can_read_it() -> None:
         (("y + r", "y ** r"), "nest 'conv': 'y ** r' is not an index; expected a sum such as 2*y + r - 1"),
         (("(%x, %conv.weight", "(%z, %conv.weight"), "nest.compute: %z is read before it is made"),
         (("sum(x * w)", "frob(x)"), "nest 'conv': `min(max(round_shift((frob(x) + bias) * scale, shift)"),
+        (("* scale, shift)", "* scale, )"), "`round_shift((sum(x * w) + bias) * scale)` is not part of the language"),
         (("sum(x * w)", "sum(x * v)"), "is not an expression with ranges for its reads: 'v'"),
         (('rounding = "even"', 'round = "even"'), "nest.compute: unknown attribute round; expected one of name, nodes"),
         (('rounding = "even"', "macs = 1"), "expected before it, one macs alone"),

@@ -17,6 +17,7 @@ from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
 from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.levels import GRAPH
 from tilewright.compiler.options import Options
 from tilewright.compiler.passes import COLUMNS, MACHINE_FROM, PLACED_BY, SIZED_FROM, TILED_BY, Pass, all_passes
 from tilewright.compiler.remedy import with_tried_remedy
@@ -150,11 +151,13 @@ def resume(
     The program has passed the checker. Raises CompileError for an unknown pass, and CompileError or IsaError for a
     fault of the text.
     """
-    level = pass_named(after).after
+    level, options = pass_named(after).after, options or Options()
+    if level is GRAPH:  # a file's own operators have no rules: what `simplify` makes of them has
+        options = replace(options, verifies=True)
     try:
         value = level.read(text, machine)
         with np.errstate(all="ignore"):  # sizes of 0, which the checker refuses
-            program = _compile(_position(after) + 1, value, machine, options or Options(), keeping(dump))
+            program = _compile(_position(after) + 1, value, machine, options, keeping(dump))
         from_bytes(to_bytes(program), "the program of this text", machine)  # sizes that no file may have
         return program
     except UNSOUND as fault:

@@ -20,6 +20,13 @@ from tilewright.dumps import write_folder
 COMPILE = ("compile", "--isa", "tiny8")
 
 
+def test_verifying_the_passes_changes_nothing_else(model_file: Path, tmp_path: Path, tilewright: Command) -> None:
+    plain, verified = tmp_path / "plain.npu", tmp_path / "verified.npu"
+    assert tilewright(*COMPILE, model_file, "--effort", 0, "-o", plain).code == 0
+    assert tilewright(*COMPILE, model_file, "--effort", 0, "--verify", "-o", verified).code == 0
+    assert plain.read_bytes() == verified.read_bytes()
+
+
 @pytest.fixture
 def model_file(tmp_path: Path) -> Path:
     path = tmp_path / "conv.onnx"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Value
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from tilewright.rtl.outline import outlined
 
 
 class Arbiter(wiring.Component):
@@ -22,7 +24,9 @@ class Arbiter(wiring.Component):
         turn = {"last_granted": Out(range(max(2, sharing)), init=sharing - 1)} if sharing else {}
         super().__init__({"requests": In(count), "grants": Out(count), **turn})
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         if self.privileged < self.count:
             self.build_turns(m)

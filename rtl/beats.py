@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.timing import BURST_BEATS, window_bytes
+from tilewright.rtl.outline import outlined
 
 
 class BurstBytes(data.StructLayout):
@@ -90,7 +91,9 @@ class Window(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         head, tail = Signal(range(self.capacity), name="head"), Signal(range(self.capacity), name="tail")
         with_put, less_take = self.count + self.put, self.count - self.take

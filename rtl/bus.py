@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import BURST_BEATS
+from tilewright.rtl.outline import outlined
 
 ADDRESS_BITS = 64
 """The bits of a DRAM address on the bus."""
@@ -130,7 +131,9 @@ class ReadChannel(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         m.submodules.address = address = AddressRegister()
         client = Signal(range(len(READ_CLIENTS)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-from amaranth.hdl import Module, Signal, unsigned
+from amaranth.hdl import Elaboratable, Module, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,6 +13,7 @@ from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.machine import Counting, Machine
 from tilewright.rtl.dispatch import HeadStatus
 from tilewright.rtl.interfaces import Activity
+from tilewright.rtl.outline import outlined
 
 COUNTER_BITS = 40
 """A run of 2**40 cycles takes half an hour at 500 MHz."""
@@ -83,7 +84,9 @@ class Counters(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         if self.machine.counting is Counting.NONE:
             return m

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -11,6 +11,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest, ReadBeat, ReadBeatSignature
 from tilewright.rtl.fifo import queue
+from tilewright.rtl.outline import outlined
 
 
 class Fetch(wiring.Component):
@@ -37,7 +38,9 @@ class Fetch(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         m.submodules.buffer = buffer = queue(unsigned(8 * self.bus_bytes), self.buffer_beats)
         beat_shift = (self.bus_bytes - 1).bit_length()

@@ -77,7 +77,9 @@ class BlockFifo(wiring.Component):
         self.depth = depth
         super().__init__(_members(shape, depth))
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         m.submodules.entries = entries = Block(shape=self.shape, depth=self.depth, init=[])
         write, read = entries.write_port(), entries.read_port()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add, or_
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Const, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,6 +18,7 @@ from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.block import WordBlock
 from tilewright.rtl.interfaces import ReadSignature, WriteSignature
+from tilewright.rtl.outline import outlined
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class BankedMemory(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         read, written = (max((r.block for r in each), default=1) for each in (self.reads, self.writes))
         banks = [Bank(self.memory, self.ways, read, written) for _ in range(self.memory.banks)]

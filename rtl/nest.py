@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,6 +14,7 @@ from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Loop, Ope
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.rtl.layout import instruction_view
+from tilewright.rtl.outline import outlined
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ class NestWalker(wiring.Component):
             widths += [reach + 2, walk.format.field(f"{operand.name}.base").type.bits + 1]
         return signed(max(widths))
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         loops = self.build_loops(m)
         for slot in self.slots:

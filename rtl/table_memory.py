@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Elaboratable, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -13,6 +13,7 @@ from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.block import WordBlock
 from tilewright.rtl.interfaces import LookupSignature, WriteSignature
 from tilewright.rtl.memory import Requester
+from tilewright.rtl.outline import outlined
 
 
 class TableMemory(wiring.Component):
@@ -33,7 +34,9 @@ class TableMemory(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         bits, address_bits = self.memory.element.bits, self.memory.address_bits
         ports = [getattr(self, f"write_{r.name}") for r in self.writes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from amaranth.back import rtlil
@@ -51,15 +52,24 @@ class Netlist(Generic[M]):
     places: Mapping[str, Place]
 
 
+PricedPart = wiring.Component | partial[wiring.Component]
+"""A component, or how to make it: its class with all that its hardware follows from."""
+
+
 class Reader(Protocol[M]):
-    """Gives the modules of a component; parts of given classes may be left out."""
+    """Gives the modules of a part; parts of given classes in it may be left out."""
 
-    def __call__(self, component: wiring.Component, *left_out: type) -> Netlist[M]: ...
+    def __call__(self, part: PricedPart, *left_out: type) -> Netlist[M]: ...
 
 
-def netlist(component: wiring.Component, *left_out: type) -> Netlist[Module]:
-    """The modules of a component as it stands in a machine, where a run's start resets it; parts may be left out."""
-    texts, places = converted(component, *left_out)
+def made(part: PricedPart) -> wiring.Component:
+    """The component itself."""
+    return part() if isinstance(part, partial) else part
+
+
+def netlist(part: PricedPart, *left_out: type) -> Netlist[Module]:
+    """The modules of a part as it stands in a machine, where a run's start resets it; parts in it may be left out."""
+    texts, places = converted(made(part), *left_out)
     stubs = {name: "\n".join(PORT.findall(own)) for name, own in texts.items()}
     stubs |= {cell: _place_ports(place) for cell, place in places.items()}
     return Netlist(

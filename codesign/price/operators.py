@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
-from amaranth.hdl import Const, Fragment, Instance, MemoryInstance, Shape, Signal, Value
+from amaranth.hdl import Const, Fragment, Instance, MemoryInstance, ResetInserter, Shape, Signal, Value
 from amaranth.hdl._ast import Assign, Concat, Operator, Part, SignalSet, Slice, Statement, Switch, SwitchValue
+from amaranth.hdl._xfrm import TransformedElaboratable
 from amaranth.lib import wiring
 
-from tilewright.codesign.price.netlist import Netlist
+from tilewright.codesign.price.netlist import Netlist, PricedPart, made
 from tilewright.isa.rare_collection import rare_collection
-from tilewright.rtl.outline import Outline
+from tilewright.rtl.outline import Outline, Place
 
 FLIP_FLOP, ENTRY, MUX = 6.5, 8.5, 2.3
 """Gate equivalents of a bit that is kept, of a bit of a storage that is kept until it is written, and of a choice."""
@@ -54,23 +55,64 @@ class Sketch:
     count: Count
 
 
-def sketch(component: wiring.Component, *left_out: type) -> Netlist[Sketch]:
-    """What `netlist` gives of a component, counted instead of converted: ten times as fast."""
-    outline = Outline(*left_out)
+def sketch(part: PricedPart, *left_out: type) -> Netlist[Sketch]:
+    """What `netlist` gives of a part, counted instead of converted: ten times as fast."""
+    return sketch_apart(made(part), False, left_out, (), lambda inner, is_restarted: Netlist((), {}))
+
+
+Inner = Callable[[wiring.Component, bool], Netlist[Sketch]]
+"""Gives the sketch of a part that is sketched apart; the flag says whether a run's start resets it."""
+
+
+def sketch_apart(
+    component: wiring.Component,
+    is_restarted: bool,
+    left_out: tuple[type, ...],
+    apart: tuple[type, ...],
+    inner: Inner,
+) -> Netlist[Sketch]:
+    """The sketch of a component, in which parts of some classes are sketched by `inner` instead, each by itself."""
+    outline = _Inside(component, *left_out, *apart)
+    whole = ResetInserter(Signal(name="start"))(component) if is_restarted else component
     with rare_collection():
-        fragments = dict(_fragments("top", Fragment.get(component, outline)))
-    cells = {place.cell: place for place in outline.places}
-    places = {path: cells[each.type] for path, each in fragments.items() if isinstance(each, Instance)}
-    modules = {path: each for path, each in fragments.items() if path not in places}
-    return Netlist(tuple(Sketch(path, _count(each)) for path, each in modules.items()), places)
+        fragments = list(_fragments("top", Fragment.get(whole, outline), False))
+    places = {place.cell: place for place in outline.places}
+    modules: list[Sketch] = []
+    found: dict[str, Place] = {}
+    for path, fragment, is_inner_restarted in fragments:
+        if not isinstance(fragment, Instance):
+            modules.append(Sketch(path, _count(fragment)))
+        elif isinstance(places[fragment.type].part, left_out):
+            found[path] = places[fragment.type]
+        else:
+            part = inner(places[fragment.type].part, is_inner_restarted)
+            modules += [Sketch(_moved(each.path, path), each.count) for each in part.modules]
+            found |= {_moved(own, path): place for own, place in part.places.items()}
+    return Netlist(tuple(modules), found)
 
 
-def _fragments(path: str, fragment: Fragment) -> Iterator[tuple[str, Fragment]]:
-    """A fragment and all in it, by path; a storage counts to what it stands in."""
-    yield path, fragment
+class _Inside(Outline):
+    """Leaves out parts of the given classes, but not the component that it looks into."""
+
+    def __init__(self, component: wiring.Component, *left_out: type) -> None:
+        super().__init__(*left_out)
+        self._component = component
+
+    def leaves_out(self, part: wiring.Component) -> bool:
+        return part is not self._component and super().leaves_out(part)
+
+
+def _moved(path: str, to: str) -> str:
+    return to + path.removeprefix("top")
+
+
+def _fragments(path: str, fragment: Fragment, is_restarted: bool) -> Iterator[tuple[str, Fragment, bool]]:
+    """A fragment and all in it, by path, and whether a run's start resets it; a storage counts to what it stands in."""
+    is_restarted |= any(isinstance(each, TransformedElaboratable) for each in fragment.origins or ())
+    yield path, fragment, is_restarted
     for number, (inner, name, _) in enumerate(fragment.subfragments):
         if not isinstance(inner, MemoryInstance):
-            yield from _fragments(f"{path}.{name or number}", inner)
+            yield from _fragments(f"{path}.{name or number}", inner, is_restarted)
 
 
 def _count(fragment: Fragment) -> Count:

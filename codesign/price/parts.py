@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 
 from amaranth.hdl import Const, Module, Shape, Signal, Value
@@ -96,7 +97,7 @@ class Registers(wiring.Component):
 def array(read: Reader[M], like: SystolicArray) -> Bill[M]:
     """Processing elements by the width of their sums, and the registers around them."""
     selecting = like.cols - 1 if like.can_transpose else 0  # elements of a row that are not on the diagonal
-    bill = times(bits_around(like) / REGISTER_BITS, whole(read, Registers(REGISTER_BITS)))
+    bill = times(bits_around(like) / REGISTER_BITS, whole(read, partial(Registers, REGISTER_BITS)))
     for _, group in groupby(range(like.rows), key=lambda row: _sum_bits(like, row)):
         rows = list(group)
         for selects, count in ((False, like.cols - selecting), (True, selecting)):

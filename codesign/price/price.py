@@ -10,8 +10,9 @@ from tilewright.codesign.price.fit import counted, fitted
 from tilewright.codesign.price.known import Logic, known_price
 from tilewright.codesign.price.macros import MemoryPrice, memory_price
 from tilewright.codesign.price.netlist import Bill, M, netlist
-from tilewright.codesign.price.operators import Count, sketch
+from tilewright.codesign.price.operators import Count
 from tilewright.codesign.price.process import Process, load_process
+from tilewright.codesign.price.remembered import remembered_sketch
 from tilewright.codesign.price.storage import StorageOptions
 from tilewright.codesign.price.synthesis import Cost, Synthesis
 from tilewright.codesign.price.unit import ESTIMATED, FITTED, SYNTHESISED, Unit
@@ -80,13 +81,13 @@ def _priced(machine: Machine, synthesis: Synthesis, exact: bool) -> Logic:
     """The logic of a machine, synthesised where it is not known yet, and the count of its operators beside it."""
     parts = unit_parts(netlist, machine, synthesis.process, exact)
     costs = synthesis.costs_of(_bills(parts))
-    counts = counted(_bills(unit_parts(sketch, machine, synthesis.process, exact)))
+    counts = counted(_bills(unit_parts(remembered_sketch, machine, synthesis.process, exact)))
     return _logic(machine, parts, costs, counts, dict.fromkeys(parts, SYNTHESISED))
 
 
 def _fitted(machine: Machine, known: Logic, process: Process) -> Logic:
     """The logic of a machine, from that of one with other sizes: what has more operators costs more."""
-    parts = unit_parts(sketch, machine, process, exact=False)
+    parts = unit_parts(remembered_sketch, machine, process, exact=False)
     counts = counted(_bills(parts))
     changed = {name for name, count in counts.items() if known.counts.get(name) != count}
     costs = fitted(counts, known)

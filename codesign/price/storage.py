@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic
 
 from amaranth.hdl import Module, Mux, Shape, Signal, unsigned
@@ -12,7 +13,7 @@ from amaranth.lib.memory import Memory, ReadPort
 from amaranth.lib.wiring import In, Out
 
 from tilewright.codesign.price.macros import MemoryPrice, storage_price
-from tilewright.codesign.price.netlist import Bill, M, Reader
+from tilewright.codesign.price.netlist import Bill, M, PricedPart, Reader
 from tilewright.codesign.price.process import Process
 
 LINE_BITS = (16, 48)
@@ -73,7 +74,7 @@ class Entries(wiring.Component):
 class Bypass(wiring.Component):
     """What a macro needs beside it to show the word that is written in the same cycle: it keeps that word itself."""
 
-    def __init__(self, bits: int, address_bits: int) -> None:
+    def __init__(self, address_bits: int, bits: int) -> None:
         super().__init__(
             {
                 "read": In(address_bits),
@@ -106,7 +107,7 @@ def kind_of(memory: Memory) -> tuple[StorageKind, int]:
 
 
 def in_flip_flops(read: Reader[M], kind: StorageKind, bits: int, exact: bool) -> Bill[M]:
-    return on_line(read, lambda width: Entries(kind, width), bits, exact)
+    return on_line(read, partial(Entries, kind), bits, exact)
 
 
 def options(read: Reader[M], name: str, memory: Memory, process: Process, exact: bool) -> StorageOptions[M]:
@@ -115,14 +116,14 @@ def options(read: Reader[M], name: str, memory: Memory, process: Process, exact:
     macros = storage_price(name, (1, kind.depth, bits), process) if kind.fits_macro else None
     address_bits = max(1, (kind.depth - 1).bit_length())
     needs_bypass = macros is not None and any(kind.transparent)
-    beside = on_line(read, lambda width: Bypass(width, address_bits), bits, exact) if needs_bypass else []
+    beside = on_line(read, partial(Bypass, address_bits), bits, exact) if needs_bypass else []
     return StorageOptions(in_flip_flops(read, kind, bits, exact), beside, macros, not exact and bits > max(LINE_BITS))
 
 
 # -- a part of some width ----------------------------------------------------------------------------------------------
 
 
-def whole(read: Reader[M], part: wiring.Component) -> Bill[M]:
+def whole(read: Reader[M], part: PricedPart) -> Bill[M]:
     """A part as it is."""
     return [(1, module) for module in read(part).modules]
 
@@ -135,7 +136,7 @@ def on_line(read: Reader[M], part: Callable[[int], wiring.Component], bits: int,
     """A part of that width, in which every bit costs the same: on the line through two widths, unless it is narrow."""
     few, many = LINE_BITS
     if exact or bits <= many:
-        return whole(read, part(bits))
+        return whole(read, partial(part, bits))
     along = (bits - few) / (many - few)
-    narrow, wide = (whole(read, part(width)) for width in LINE_BITS)
+    narrow, wide = (whole(read, partial(part, width)) for width in LINE_BITS)
     return [*times(1 - along, narrow), *times(along, wide)]

@@ -1,0 +1,74 @@
+"""Counts that are found again are those of all the hardware counted anew, whichever machines came before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from tests.random_machines import random_machine
+from tests.rings import slow_beyond
+from tilewright.codesign.advise.changes import steps
+from tilewright.codesign.price.fit import counted
+from tilewright.codesign.price.netlist import Reader
+from tilewright.codesign.price.operators import Count, Sketch, sketch
+from tilewright.codesign.price.process import load_process
+from tilewright.codesign.price.remembered import remembered_sketch
+from tilewright.codesign.price.units import unit_parts
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.isa.machine.machine import Machine
+
+
+def counts(read: Reader[Sketch], machine: Machine) -> list[tuple[str, Count]]:
+    """Of each unit and each of its storages, in order."""
+    bills = {}
+    for name, unit in unit_parts(read, machine, load_process(), exact=False).items():
+        bills[name] = unit.bill
+        for path, storage in unit.storages.items():
+            bills |= {f"{path} in flip-flops": storage.flip_flops, f"{path} beside": storage.beside}
+    return list(counted(bills).items())
+
+
+def changed(machine: Machine, rng: random.Random, most: int) -> Iterator[tuple[str, Machine]]:
+    """The machine, then with one key changed, each in its turn, as far as there is such a machine."""
+    changes = steps(machine)
+    yield "as it is", machine
+    for change in rng.sample(changes, min(most, len(changes))):
+        try:
+            yield change.name, change.apply(machine)
+        except IsaError:
+            continue
+
+
+def hold_equal(machines: Iterable[tuple[str, Machine]]) -> None:
+    for name, machine in machines:
+        assert counts(remembered_sketch, machine) == counts(sketch, machine), (machine.name, name)
+
+
+@pytest.mark.parametrize("seed", slow_beyond(1, range(4)))
+def test_a_changed_machine_counts_as_counted_anew(seed: int) -> None:
+    hold_equal(changed(load_machine("tiny8"), random.Random(seed), 2 + 2 * seed))
+
+
+@pytest.mark.parametrize("seed", slow_beyond(1, range(5)))
+def test_a_random_machine_counts_as_counted_anew(seed: int) -> None:
+    seeds = range(3 * seed + 1, 3 * seed + 4) if seed else [0]
+    hold_equal((f"seed {each}", random_machine(each)) for each in seeds)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("isa", shipped_machines())
+def test_every_key_of_a_shipped_machine(isa: str) -> None:
+    hold_equal(changed(load_machine(isa), random.Random(0), 10_000))
+
+
+def test_what_is_the_same_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another depth of one queue: the queue, and in two widths its entries and what stands beside macros."""
+    known: dict[tuple[type, ...], object] = {}
+    monkeypatch.setattr("tilewright.codesign.price.remembered._KNOWN", known)
+    counts(remembered_sketch, load_machine("tiny8"))
+    before = set(known)
+    counts(remembered_sketch, load_machine("tiny8", ("engines.load.queue=8",)))
+    assert sorted(key[0].__name__ for key in known.keys() - before) == ["Bypass"] * 2 + ["Entries"] * 2 + ["Fifo"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, Instances, Key, Kind, Names, Section, Whole, Word
+from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, Instances, Key, Names, Section, Whole, Word
 from tilewright.isa.files.loader import SPECS, read_overlay, shipped_machines
 from tilewright.isa.files.machine_file import build_machine
 from tilewright.isa.files.yaml_tree import merge, parse_yaml
@@ -40,12 +40,16 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a machine: what a file laid over it would say. `key` is empty for one of several keys."""
+    """A change of a machine: what a file laid over it would say. `key` is empty for one of several keys.
+
+    Of a key with a number, `kind` says which numbers it may have.
+    """
 
     name: str
     way: Way
     over: Mapping[str, Any]
     key: str = ""
+    kind: Whole | None = None
 
     def apply(self, machine: Machine) -> Machine:
         """The changed machine. Raises IsaError where there can be none."""
@@ -70,8 +74,8 @@ def next_step(change: Change) -> Change | None:
     value: Any = change.over
     for key in keys:
         value = value[key]
-    kind = _kind_of(keys)
-    further = [each for each in _of_number(tuple(keys), value, kind) if each.way is change.way]
+    assert change.kind is not None
+    further = [each for each in _of_number(tuple(keys), value, change.kind) if each.way is change.way]
     return further[0] if further else None
 
 
@@ -128,12 +132,13 @@ def _of_kind(path: tuple[str, ...], value: Any, key: Key) -> Iterator[Change]:
                     yield Change(f"{'.'.join(path)} {value} → {choice}", Way.CHOICE, _nested(path, choice))
         case Section(keys=keys):
             yield from _steps(value, keys, path)
-        case Instances() as engines:
-            for name, child in value.items():
-                yield from _steps(child, engines.section(name, child.get("template")).keys, (*path, name))
         case Names(values=kind):
             for name, child in value.items():
                 yield from _of_kind((*path, name), child, Key(kind, ""))
+        case Instances():
+            for name, child in value.items():
+                if (section := key.kind.section_of(name, child)) is not None:
+                    yield from _steps(child, section.keys, (*path, name))
         case _:
             return
 
@@ -147,7 +152,7 @@ def _of_number(path: tuple[str, ...], value: Any, kind: Whole) -> Iterator[Chang
     for way, other in ((Way.UP, up), (Way.DOWN, down)):
         if kind.low <= other <= kind.high:
             key = ".".join(path)
-            yield Change(f"{key} {value} → {other}", way, _nested(path, other), key)
+            yield Change(f"{key} {value} → {other}", way, _nested(path, other), key, kind)
 
 
 def _sizes_together(facts: Mapping[str, Any]) -> Iterator[Change]:
@@ -169,20 +174,6 @@ def _sizes(facts: Mapping[str, Any], keys: Mapping[str, Key], above: tuple[str, 
             yield ".".join((*above, name)), value
         elif key is not None and isinstance(key.kind, Section):
             yield from _sizes(value, key.kind.keys, (*above, name))
-
-
-def _kind_of(path: Sequence[str]) -> Whole:
-    kind: Kind = Section(MACHINE_KEYS)
-    for name in path:
-        match kind:
-            case Section(keys=keys):
-                kind = keys[name].kind
-            case Instances():
-                kind = kind.section(name)
-            case Names(values=values):
-                kind = values
-    assert isinstance(kind, Whole)
-    return kind
 
 
 def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word:
             place = above or "the machine"
             listing = f"; it has: {', '.join(known)}" if known else ", which is a value and not a section"
             raise StudyError(f"{place} has no key {part!r}{did_you_mean(part, known)}{listing}")
-        kind = _inside(kind, parts[: depth + 1], trees)
+        kind = kind.keys[part].kind if isinstance(kind, Section) else _values(kind, parts[: depth + 1], trees)
     if not isinstance(kind, Whole | Word):
         known = _known(kind, parts, trees)
         raise StudyError(f"{path} is a section; expected one of its keys, such as {path}.{known[0] if known else '…'}")
@@ -35,13 +35,12 @@ def _known(kind: Kind, above: Sequence[str], trees: Sequence[Tree]) -> list[str]
     return []
 
 
-def _inside(kind: Kind, path: Sequence[str], trees: Sequence[Tree]) -> Kind:
-    """What the last part of a path is a key of `kind` for."""
-    if isinstance(kind, Section):
-        return kind.keys[path[-1]].kind
+def _values(kind: Kind, path: Sequence[str], trees: Sequence[Tree]) -> Kind:
+    """What stands under a name; an engine's keys follow from what its entry says in the first tree that has one."""
     if isinstance(kind, Instances):
-        said = (at(tree, [*path, "template"]) for tree in trees)
-        return kind.section(path[-1], next((found.value for found in said if found is not None), None))
+        entries = (found.plain() for tree in trees if (found := at(tree, path)) is not None)
+        sections = (kind.section_of(path[-1], each) for each in entries if isinstance(each, Mapping))
+        return next((section for section in sections if section is not None), Section({}))
     assert isinstance(kind, Names)
     return kind.values
 

@@ -7,7 +7,15 @@ from dataclasses import asdict
 from typing import assert_never
 
 from tilewright.isa.errors import did_you_mean
-from tilewright.isa.files.keys import ENGINE_SECTIONS, OFF_CHIP, TEMPLATE, USUAL_DMA, USUAL_KINDS, EngineKind
+from tilewright.isa.files.keys import (
+    ENGINE_SECTIONS,
+    OFF_CHIP,
+    TEMPLATE,
+    USUAL_DMA,
+    USUAL_KINDS,
+    EngineKind,
+    direction_of,
+)
 from tilewright.isa.files.reader import Reader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.machine.engine import Direction, Dma, Engine, Settings, Systolic, Template, Vector
@@ -102,7 +110,7 @@ def _direction(tree: Tree) -> Direction:
     """That of a DMA engine: which of its ends is dram."""
     writes = tree.value.get("writes") if isinstance(tree.value, Mapping) else None
     words = [item.value for item in writes.value] if writes is not None and isinstance(writes.value, tuple) else []
-    return Direction.OUT if words == [DRAM] else Direction.IN
+    return direction_of(words == [DRAM])
 
 
 def _kind_of(engine: Engine) -> EngineKind:

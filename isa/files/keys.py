@@ -98,10 +98,22 @@ class Instances:
     sections: Mapping[EngineKind, Section]
     usual: Mapping[str, EngineKind]
 
-    def section(self, name: str, template: object = None) -> Section:
-        """The keys of an engine of a machine: by the template that its entry says, or that is usual for its name."""
-        kinds = [kind for kind in self.sections if kind.template == template] or [self.usual[name]]
-        return self.sections[kinds[0]]
+    def section_of(self, name: str, said: Mapping[str, object]) -> Section | None:
+        """The keys of an engine whose entry says these words; None where neither they nor its name tell its kind."""
+        template = said.get("template")
+        if template is None:
+            kind = self.usual.get(name)
+        elif template not in TEMPLATE.choices:
+            kind = None
+        else:
+            is_dma, to_dram = template == Template.DMA, said.get("writes") == [DRAM]
+            kind = EngineKind(Template(str(template)), direction_of(to_dram) if is_dma else None)
+        return None if kind is None else self.sections[kind]
+
+
+def direction_of(writes_dram: bool) -> Direction:
+    """Which way a DMA engine moves words: one of its ends is dram."""
+    return Direction.OUT if writes_dram else Direction.IN
 
 
 Kind = Whole | Word | Words | TypeName | Section | Names | Either | Instances

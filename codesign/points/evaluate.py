@@ -119,7 +119,10 @@ def evaluate(network: Network, machine: Machine, effort: int = 1, price: Price |
 
 
 def measure(network: Network, machine: Machine, effort: int = 1) -> Measured | Failure:
-    """Compile a network, which includes the checker, and run its programs in the cycle model."""
+    """Compile a network, which includes the checker, and run its programs in the cycle model.
+
+    A network without instructions, wholly the host's, is a failure.
+    """
     start = process_time()
     try:
         compiled = compile_partitioned(
@@ -131,7 +134,15 @@ def measure(network: Network, machine: Machine, effort: int = 1) -> Measured | F
     except (CompileError, IsaError, SimulatorError) as error:
         return failure(network, machine, effort, stage_of(error), str(error).splitlines()[0])
     host_nodes = compiled.host_nodes if isinstance(compiled, Partitioned) else ()
+    if not any(program.instructions for program in programs):
+        return failure(network, machine, effort, "compile", _why_none(host_nodes))
     return Measured(network, machine, effort, programs, profiles, host_nodes, seconds)
+
+
+def _why_none(host_nodes: Sequence[HostNode]) -> str:
+    """Why a network has no instruction: then there is nothing to time, and its 0 cycles would be the best of all."""
+    reasons = [f": {node.reason.splitlines()[0]}" for node in host_nodes[:1]]
+    return f"the machine runs no part of the network{''.join(reasons)}"
 
 
 def stage_of(error: Exception) -> str:

@@ -11,6 +11,8 @@ import tilewright
 from tests.compiler.models import conv_model
 from tests.digits import MODEL
 from tests.mixed_networks import sandwich
+from tilewright.codesign.compare.comparison import compare_machines
+from tilewright.codesign.compare.machines import Candidate
 from tilewright.codesign.points.evaluate import (
     Failure,
     Measured,
@@ -121,7 +123,17 @@ def test_a_failure_is_a_result() -> None:
 
     assert isinstance(found, Failure)
     assert (found.stage, found.network, found.machine) == ("compile", "conv", machine.name)
+    assert "no part of the network" in found.reason
     assert "no instruction" in found.reason and "\n" not in found.reason
+
+
+def test_a_network_of_the_host_alone_is_never_the_best() -> None:
+    """Its cycles would be 0."""
+    network = Network("conv", conv_model(np.random.default_rng(0), 8, 8).SerializeToString())
+    without_array = load_machine("tiny8", ("instructions.mma=null", "instructions.mma_transposed=null"))
+    machines = [Candidate(load_machine("tiny8")), Candidate(load_machine("base16")), Candidate(without_array)]
+    found = compare_machines([network], machines, 0, with_price=False)
+    assert found.best("cycles", "conv") == {"base16"}
 
 
 def test_what_is_no_model_fails_in_the_compiler() -> None:

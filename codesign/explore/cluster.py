@@ -55,6 +55,8 @@ class Cluster:
     that has the machine. They are not bound to it: a task that is bound to a worker which dies may wait for ever.
     """
 
+    holds = False
+
     def __init__(self, address: str, space: Space, limits: Limits, serve: Serve) -> None:
         """Raises StudyError where no scheduler answers."""
         self._address = address

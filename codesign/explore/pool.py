@@ -69,6 +69,9 @@ class Workers(Protocol):
     Each task that was given is answered once, also that of a worker that dies or takes too much: with a failure.
     """
 
+    holds: bool
+    """Whether a worker's number stands for one process, which holds what it measured early."""
+
     def __enter__(self) -> Workers: ...
 
     def __exit__(self, *_: object) -> None: ...
@@ -85,6 +88,8 @@ class Workers(Protocol):
 
 class Pool:
     """So many processes on this machine for a space. One that goes beyond the limits is ended, and replaced."""
+
+    holds = True
 
     def __init__(self, space: Space, count: int, limits: Limits, serve: Serve) -> None:
         self._space = space

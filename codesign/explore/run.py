@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +26,9 @@ from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
+
+MOST_HELD = 8
+"""Points that a worker measures before their machines have a price."""
 
 Report = Callable[[int, int, str], None]
 """Given points that are done, points in all that are known of, and what was just finished."""
@@ -60,6 +63,7 @@ class _Job:
     machine: Machine
     key: str
     price: MachineFigures | None = None
+    early: set[str] = field(default_factory=set)  # networks that its worker measured before there was a price
     networks: dict[str, NetworkFigures] = field(default_factory=dict)
 
 
@@ -104,6 +108,9 @@ class _Run:
         self.finished: dict[Point, tuple[float, ...]] = {}
         self.beating: dict[str, tuple[float, ...]] = {}  # by label, a search's front of those with no node on the host
         self.is_dropping = True
+        self.held: defaultdict[int, deque[_Job]] = defaultdict(deque)  # by worker, measured early
+        self.pricing: set[Point] = set()  # structures whose first price, to which others are fitted, is being found
+        self.known: set[Point] = set()  # those for which it was found
         self.done = 0
         self.total = 0
 
@@ -143,7 +150,7 @@ class _Run:
         waiting = deque(points)
         self.total += len(points)
         jobs: dict[int, _Job] = {}
-        while waiting or jobs:
+        while waiting or jobs or any(self.held.values()):
             for number in list(self.pool.idle()):
                 self._give(number, jobs, waiting)
             for number, (task, value) in self.pool.answers():
@@ -151,19 +158,26 @@ class _Run:
 
     def _give(self, number: int, jobs: dict[int, _Job], waiting: deque[Point]) -> None:
         """Give an idle worker the next task of its point, or of the next point that has one."""
-        while True:
-            job = jobs.pop(number, None)
-            if job is None:
-                if not waiting:
-                    return
-                job = self._begun(waiting.popleft())
-                if job is None:
-                    continue
-            task = self._next(job)
+        while (job := jobs.pop(number, None) or self._taken(number, waiting)) is not None:
+            waits = self._waits(job)
+            task = self._early(job) if waits else self._next(job)
             if task is not None:
                 jobs[number] = job
                 return self.pool.give(number, task)
-            self._ended(job.label)
+            if waits:
+                self.held[number].append(job)
+            else:
+                self._ended(job.label)
+
+    def _taken(self, number: int, waiting: deque[Point]) -> _Job | None:
+        """A point for an idle worker: one that it holds and that may go on, or the next."""
+        held = self.held[number]
+        if held and not self._waits(held[0]):
+            return held.popleft()
+        while waiting and len(held) < MOST_HELD:
+            if (job := self._begun(waiting.popleft())) is not None:
+                return job
+        return None
 
     def _ended(self, label: str) -> None:
         self.done += 1
@@ -185,10 +199,26 @@ class _Run:
 
     # -- what is next --------------------------------------------------------------------------------------------------
 
+    def _waits(self, job: _Job) -> bool:
+        """Whether another point finds the price that this one's is fitted to, which may take a minute."""
+        is_being_found = self.pool.holds and self.space.structure(job.point) in self.pricing
+        return is_being_found and not self._is_priced(job) and not self._failed(job, "price")
+
+    def _early(self, job: _Job) -> Task | None:
+        """What may be measured of a point that has no price yet; None if all is."""
+        for name, network in self.networks.items():
+            if name not in job.early and self._find("point", self._point_key(job, network)) is None:
+                return Task(job.point, name, is_early=True)
+        return None
+
     def _next(self, job: _Job) -> Task | None:
         """What is still to be computed of a point; None when it is finished, fails, or cannot be worth it."""
         if not self._is_priced(job):
-            return None if self._failed(job, "price") else Task(job.point)
+            if self._failed(job, "price"):
+                return None
+            if (structure := self.space.structure(job.point)) not in self.known:
+                self.pricing.add(structure)
+            return Task(job.point)
         if not self._may_be_met(job):
             return None
         for name, network in self.networks.items():
@@ -260,7 +290,13 @@ class _Run:
     def _keep(self, job: _Job, task: Task, value: Any) -> None:
         """Keep what a worker found."""
         is_failure = "stage" in value
+        if task.is_early and not is_failure:
+            job.early.add(str(task.network))
+            return
         if task.network is None:
+            structure = self.space.structure(job.point)
+            self.pricing.discard(structure)
+            self.known.add(structure)
             line = {"kind": "price", **self._price_key(job)}
             return self._add({**line, "failure": value} if is_failure else {**line, "figures": value})
         network = self.networks[task.network]

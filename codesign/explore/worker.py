@@ -20,7 +20,7 @@ import psutil
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.explore.space import Point, Space
-from tilewright.codesign.points.evaluate import evaluate, failure
+from tilewright.codesign.points.evaluate import Failure, Measured, failure, figures, measure
 from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.points.priced import Priced, price_of
 from tilewright.isa.errors import IsaError
@@ -30,10 +30,14 @@ from tilewright.isa.rare_collection import collect_rarely
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The price of a point's machine, or with a network, that network on it."""
+    """The price of a point's machine, or with a network, that network on it.
+
+    What is measured early is not priced yet: its worker holds it until the same task comes again, which is not early.
+    """
 
     point: Point
     network: str | None = None
+    is_early: bool = False
 
 
 def work(serve: Callable[[Connection, Space], None], connection: Connection, space: Space, folder: Path) -> None:
@@ -78,26 +82,34 @@ def _end_all(folder: Path) -> None:
 
 @dataclass
 class Worker:
-    """Answers tasks, and keeps what the next ones may need: the networks, and the price of the last machine."""
+    """Answers tasks, and keeps what the next ones may need: the networks, the last machine's price, early measures."""
 
     space: Space
     networks: dict[str, Network] = field(default_factory=dict)
     machines: dict[Point, Machine] = field(default_factory=dict)
     prices: dict[Point, Priced] = field(default_factory=dict)
     likes: dict[Point, Machine] = field(default_factory=dict)  # by the values of what is no size
+    early: dict[tuple[Point, str], Measured | Failure] = field(default_factory=dict)  # until their machine has a price
 
     def answer(self, task: Task) -> Mapping[str, Any]:
-        """The figures, or the stage and reason of a failure; of a defect, too, which costs only this point."""
+        """The figures, or the stage and reason of a failure; of a defect, too, which costs only this point.
+
+        Nothing for what is measured early.
+        """
         try:
             machine = self._machine(task.point)
             if task.network is None:
                 return self._priced(task.point, machine).figures.as_json()
             network = self._network(task.network)
+            if task.is_early:
+                self.early[task.point, task.network] = measure(network, machine, self.space.effort)
+                return {}
             try:
                 price = self._priced(task.point, machine).price
             except PriceError as error:
                 return failure(network, machine, self.space.effort, "price", str(error)).as_json()
-            return evaluate(network, machine, self.space.effort, price).as_json()
+            found = self.early.pop((task.point, task.network), None) or measure(network, machine, self.space.effort)
+            return (found if isinstance(found, Failure) else figures(found, price)).as_json()
         except (IsaError, PriceError) as error:
             return {"stage": "price", "reason": str(error).splitlines()[0]}
         except MemoryError:

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.codesign.explore.fake_worker import answer, serve
+from tests.codesign.explore.fake_worker import FakePool, answer, serve
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.pool import Limits
 from tilewright.codesign.explore.run import Choices, run
@@ -203,7 +204,7 @@ def test_an_interrupted_run_loses_nothing(make_space: MakeSpace, tmp_path: Path,
     space = make_space("slow")
     code = f"""
 from pathlib import Path
-from tests.codesign.explore.fake_worker import answer, serve
+from tests.codesign.explore.fake_worker import FakePool, answer, serve
 from tilewright.codesign.explore.run import run
 from tilewright.codesign.explore.space_file import read_space
 if __name__ == "__main__":
@@ -249,3 +250,41 @@ def test_a_full_disk_costs_only_the_line_that_did_not_fit(tmp_path: Path) -> Non
 
 def line(label: str) -> dict[str, object]:
     return {"kind": "machine", "label": label, "machine": "m", "values": []}
+
+
+class TracedPool(FakePool):
+    """Two workers, whose tasks are noted; the price of the first point comes when nothing else is left to do."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.given: list[tuple[int, Task]] = []
+        made.append(self)
+
+    def give(self, number: int, task: Task) -> None:
+        self.given.append((number, task))
+        super().give(number, task)
+
+
+made: list[TracedPool] = []
+
+
+def test_others_are_measured_while_the_first_price_is_found(make_space: MakeSpace, tmp_path: Path) -> None:
+    """Each early measure comes again to the worker that holds it; the study is that of one worker."""
+    space = make_space("one", "two")
+    run(space, tmp_path / "s", Choices(workers=2), make_pool=TracedPool)
+    given = made.pop().given
+    early = [(number, task.point, task.network) for number, task in given if task.is_early]
+    assert [number for number, _, _ in early] == [1] * 10 and len(set(early)) == 10  # all but the first point's
+    again = [(number, task.point, task.network) for number, task in given if not task.is_early]
+    assert again[0] == (0, (8, 2), None) and set(early) <= set(again)
+    run(space, tmp_path / "t", make_pool=FakePool)
+    assert lines(tmp_path / "s") == lines(tmp_path / "t")
+
+
+def test_a_first_price_that_fails_frees_the_others(
+    make_space: MakeSpace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = {"stage": "price", "reason": "no"}
+    monkeypatch.setattr("tests.codesign.explore.fake_worker.price", lambda kib, queue: failure)
+    run(make_space("one"), tmp_path / "s", Choices(workers=2), make_pool=FakePool)
+    assert Study(tmp_path / "s").counts() == {"failed": 6}

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, Instances, Key, Names, Section, Whole, Word
+from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, TEMPLATE, Instances, Key, Names, Section, Whole, Word
 from tilewright.isa.files.loader import SPECS, read_overlay, shipped_machines
 from tilewright.isa.files.machine_file import build_machine
 from tilewright.isa.files.yaml_tree import merge, parse_yaml
@@ -138,7 +138,8 @@ def _of_kind(path: tuple[str, ...], value: Any, key: Key) -> Iterator[Change]:
         case Instances():
             for name, child in value.items():
                 if (section := key.kind.section_of(name, child)) is not None:
-                    yield from _steps(child, section.keys, (*path, name))
+                    own = {key: of for key, of in section.keys.items() if of.kind is not TEMPLATE}
+                    yield from _steps(child, own, (*path, name))
         case _:
             return
 

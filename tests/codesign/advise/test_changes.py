@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.renamed import NAMES, renamed_text
 from tilewright.codesign.advise.changes import (
     Change,
     Way,
@@ -16,7 +17,7 @@ from tilewright.codesign.advise.changes import (
     without_instructions,
 )
 from tilewright.isa.errors import IsaError
-from tilewright.isa.files.loader import load_machine
+from tilewright.isa.files.loader import load_machine, load_machine_text
 
 TINY = load_machine("tiny8")
 
@@ -35,6 +36,16 @@ def test_every_number_goes_up_and_down_and_no_other_key_changes() -> None:
         assert name in names
     assert len(set(names)) == len(names)
     assert not [name for name in names if name.startswith(("rounding", "instructions", "name", "about"))]
+
+
+def test_an_engine_of_any_name_has_the_steps_of_its_kind() -> None:
+    renamed = load_machine_text(renamed_text("tiny8"), "renamed")
+    expected = set()
+    for change in steps(TINY):
+        section, _, rest = change.name.partition(".")
+        old, _, key = rest.partition(".")
+        expected.add(f"engines.{NAMES[old][0]}.{key}" if section == "engines" else change.name)
+    assert {change.name for change in steps(renamed)} == expected
 
 
 def test_no_step_leaves_the_range_of_its_key() -> None:

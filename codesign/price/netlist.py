@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from amaranth.back import rtlil
 from amaranth.hdl import ResetInserter, Signal, Value
@@ -52,7 +52,7 @@ class Netlist(Generic[M]):
     places: Mapping[str, Place]
 
 
-PricedPart = wiring.Component | partial[wiring.Component]
+PricedPart: TypeAlias = wiring.Component | partial[wiring.Component]
 """A component, or how to make it: its class with all that its hardware follows from."""
 
 

@@ -37,7 +37,7 @@ def _remembered(component: wiring.Component, is_restarted: bool, left_out: tuple
     facts = facts_of(component)
     if facts is None:
         return make()
-    component._MustUse__used = True  # type: ignore[attr-defined]  # Amaranth warns of what is described in vain
+    component._MustUse__used = True  # Amaranth warns of what is described in vain
     return _kept((type(component), facts, is_restarted, left_out), make)
 
 

@@ -19,7 +19,7 @@ from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.beats import Window
 from tilewright.rtl.bus import ReadChannel
 from tilewright.rtl.counters import Counters
-from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.datapath import VectorDatapath, result_bits, source_bits, table_address_bits
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.fifo import BlockFifo, Fifo
 from tilewright.rtl.lane_tree import LaneTree
@@ -103,15 +103,16 @@ def _fields_of(walk: Walk, operand: Operand) -> list[str]:
 
 @facts_of.register
 def _(part: VectorDatapath) -> Hashable:
-    """All of the formats but for the places of their fields; all of the memories but for their depth."""
+    """All of the formats but for the places of their fields; of the memories, the widths of words and of addresses."""
     machine = part.machine
-    tables = {name: machine.memories[name].address_bits for name in machine.table_memories}
-    memories = [(of.name, of.element, of.width, tables.get(of.name)) for of in machine.memories.values()]
+    found = [machine.memories[name] for name in machine.table_memories]
+    tables = [(memory.name, memory.address_bits, memory.element) for memory in found]
+    widths = (machine.vector.lanes, source_bits(machine), table_address_bits(machine), result_bits(machine), tables)
     formats = [
         (of.mnemonic, of.opcode, of.sources, of.destination, of.immediates, of.has_accumulate, of.statement)
         for of in part.formats
     ]
-    return repr((machine.vector.lanes, memories, formats))
+    return repr((widths, formats))
 
 
 @facts_of.register

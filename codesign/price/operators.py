@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 from zlib import crc32
 
 from amaranth.hdl import Const, Fragment, Instance, MemoryInstance, ResetInserter, Shape, Signal, Value
@@ -168,28 +169,47 @@ class _Walk:
             return
         self._seen[id(value)] = value
         self.facts.append(len(value))
-        match value:
-            case Const():
-                self.facts.append(value.value)
-            case Signal():
-                self.facts.append(value.name)
-            case Operator():
-                self.facts.append(value.operator)
-                self.gates += _gates(value)
-                self._add_all(value.operands)
-            case Slice():
-                self.facts.append(value.start)
-                self.add(value.value)
-            case Part():  # any of its places
-                self.gates += MUX * len(value.value)
-                self._add_all([value.value, value.offset])
-            case Concat():
-                self._add_all(value.parts)
-            case SwitchValue():
-                self.facts += [patterns for patterns, _ in value.cases]
-                inner = [each for _, each in value.cases]
-                self.gates += MUX * len(value) * (len(inner) - 1)
-                self._add_all([value.test, *inner])
+        if (add := self._ADDERS.get(type(value))) is not None:
+            add(self, value)
+
+    def _add_const(self, value: Const) -> None:
+        self.facts.append(value.value)
+
+    def _add_signal(self, value: Signal) -> None:
+        self.facts.append(value.name)
+
+    def _add_operator(self, value: Operator) -> None:
+        self.facts.append(value.operator)
+        self.gates += _gates(value)
+        self._add_all(value.operands)
+
+    def _add_slice(self, value: Slice) -> None:
+        self.facts.append(value.start)
+        self.add(value.value)
+
+    def _add_part(self, value: Part) -> None:
+        self.gates += MUX * len(value.value)  # any of its places
+        self._add_all([value.value, value.offset])
+
+    def _add_concat(self, value: Concat) -> None:
+        self._add_all(value.parts)
+
+    def _add_switch(self, value: SwitchValue) -> None:
+        self.facts += [patterns for patterns, _ in value.cases]
+        inner = [each for _, each in value.cases]
+        self.gates += MUX * len(value) * (len(inner) - 1)
+        self._add_all([value.test, *inner])
+
+    _ADDERS: ClassVar[Mapping[type[Value], Callable[..., None]]] = {
+        Const: _add_const,
+        Signal: _add_signal,
+        Operator: _add_operator,
+        Slice: _add_slice,
+        Part: _add_part,
+        Concat: _add_concat,
+        SwitchValue: _add_switch,
+    }
+    """By class: to ask each value which of these it is an instance of takes as long as all of the rest."""
 
     def _add_all(self, values: Iterable[Value]) -> None:
         for value in values:

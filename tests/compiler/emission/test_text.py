@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.compiler.tile_programs import random_tiles
 from tilewright.compiler.emission.allocate import allocate
-from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
+from tilewright.compiler.emission.lifetimes import buffer_lifetimes
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
+from tilewright.compiler.emission.rules import PLACED_RULES
 from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
 from tilewright.compiler.emission.waits import compute_waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.levels import ORDERED_TILES
+from tilewright.compiler.rules import BrokenRule, require
 from tilewright.compiler.tile.text import parse_tiles
 from tilewright.isa.files.loader import load_machine
 
@@ -46,6 +51,34 @@ def test_a_buffer_shows_its_address_and_an_operation_its_waits() -> None:
         '  %act2 = "tile.buffer"() {place = "act", size = 6, alignment = 1, address = 0} : () -> memref<6x16xi8>'
     )
     assert any(line.endswith("-> ()") and "layer = 0, wait = {load = 1}}" in line for line in lines)
+
+
+def test_buffers_that_are_alive_at_the_same_time_share_no_word() -> None:
+    before = placed()
+    lives = buffer_lifetimes(before.tiles)
+    first, second = next(
+        (a, b)
+        for a in lives
+        for b in lives
+        if a is not b and a.meets(b) and a.buffer.place == b.buffer.place and a.buffer.offset is b.buffer.offset is None
+    )
+    addresses = {**before.placement.addresses, second.buffer.name: before.placement.addresses[first.buffer.name]}
+    changed = replace(before, placement=replace(before.placement, addresses=addresses))
+    require(PLACED_RULES, before)
+    with pytest.raises(BrokenRule) as refused:
+        require(PLACED_RULES, changed)
+    assert refused.value.rule == "overlaps"
+
+
+def test_an_address_is_a_multiple_of_the_alignment() -> None:
+    tiles = random_tiles(load_machine("base16"), 0)
+    buffers = {**tiles.buffers, "act2": replace(tiles.buffers["act2"], alignment=4)}
+    aligned = place(replace(tiles, buffers=buffers))
+    require(PLACED_RULES, aligned)
+    addresses = {**aligned.placement.addresses, "act2": aligned.placement.addresses["act2"] + 1}
+    with pytest.raises(BrokenRule) as refused:
+        require(PLACED_RULES, replace(aligned, placement=replace(aligned.placement, addresses=addresses)))
+    assert refused.value.rule == "banks"
 
 
 def test_the_text_of_one_level_is_not_that_of_another() -> None:

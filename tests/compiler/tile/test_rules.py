@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from tests.compiler.models import gemm_model
 from tests.compiler.tile_programs import random_tiles
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.rules import BrokenRule, require
 from tilewright.compiler.tile.footprint import operand_bounds, operand_mask
 from tilewright.compiler.tile.program import BufferAddress, TileProgram
@@ -84,3 +88,36 @@ def test_an_operation_beyond_its_buffer_is_named(changes: dict[str, object], mes
     with pytest.raises(BrokenRule) as refused:
         require(RULES, replace(tiles, operations=(first, *tiles.operations[1:])))
     assert str(refused.value).startswith(f"operation 0 (load_act): {message}")
+
+
+def test_a_word_is_written_before_it_is_read() -> None:
+    tiles = random_tiles(load_machine("base16"), 0)
+    require(RULES, tiles)
+    writer = next(operation for operation in tiles.operations if operation.mnemonic == "load_act")
+    others = tuple(operation for operation in tiles.operations if operation is not writer)
+    with pytest.raises(BrokenRule) as refused:
+        require(RULES, replace(tiles, operations=others))
+    assert refused.value.rule == "order"
+
+
+def test_an_operand_is_in_the_memory_that_its_instruction_says() -> None:
+    with pytest.raises(BrokenRule) as refused:
+        require(RULES, with_buffer("act2", place="wgt"))
+    assert "rule operands: y is in wgt; expected act" in str(refused.value)
+
+
+def test_an_output_lies_inside_its_region() -> None:
+    tiles = compiled()
+    (output,) = tiles.outputs
+    require(RULES, tiles)
+    with pytest.raises(BrokenRule) as refused:
+        require(RULES, replace(tiles, outputs=(replace(output, offset=tiles.output_bytes),)))
+    assert refused.value.rule == "hosts"
+
+
+def compiled() -> TileProgram:
+    """The tiles of a small network."""
+    kept: dict[str, TileProgram] = {}
+    model = gemm_model(np.random.default_rng(0), 3, 20, 17)
+    compile_model(model, load_machine("tiny8"), Options(effort=0), keep=kept.__setitem__)
+    return kept["tile"]

@@ -22,8 +22,8 @@ ROOMS = {
         *("engines", "files", "program", "check", "assembly", "binary", "pages"),
     ),
     "compiler": (
-        *("errors", "fresh_names", "number_format", "vectors", "evaluate", "remedy"),
-        *("text", "graph", "nest", "importers", "simplify", "columns", "lower", "select", "tile", "tiling", "emission"),
+        *("errors", "fresh_names", "number_format", "vectors", "evaluate", "remedy", "text", "rules"),
+        *("graph", "nest", "importers", "simplify", "columns", "lower", "select", "tile", "tiling", "emission"),
         *("options", "attempts", "search", "levels", "passes", "pipeline", "partition"),
     ),
 }

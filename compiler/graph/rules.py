@@ -217,11 +217,15 @@ def _shapes(graph: Graph) -> Iterator[Fault]:
 
 
 def _views(graph: Graph) -> Iterator[Fault]:
-    """Operators whose result is the operand's integers."""
+    """Whether integers come from integers, with the same meaning if they are only moved."""
     for operator in _canonical(graph):
         operand, result = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
         if operator.kind in SAME_INTEGERS and _meaning(operand) != _meaning(result):
             yield _fault(operator, f"its operand is {_said(operand)}, its result {_said(result)}", "the same of both")
+        elif operator.kind != "quantize" and result.quantization is not None and operand.quantization is None:
+            yield _fault(
+                operator, f"it makes {_said(result)} of {_said(operand)}", "integers with a scale as its operand"
+            )
         elif operator.kind == "quantize" and result.quantization is None:
             yield _fault(operator, f"its result is {_said(result)}", "integers with a scale")
         elif operator.kind == "dequantize" and (operand.quantization is None or result.quantization is not None):
@@ -260,6 +264,6 @@ RULES: Sequence[Rule[Graph]] = (
     Rule("limits", "An operator limits its result by both `low` and `high`, values of its type.", _limits),
     Rule("shapes", "A result's shape follows from those of the operands and the attributes.", _shapes),
     Rule("tables", "A lookup has an entry for each value of its operand, of its result's type.", _tables),
-    Rule("views", "What only moves integers keeps their type, scale and zero point.", _views),
+    Rule("views", "Only `quantize` makes integers of floats; what only moves integers keeps their scale.", _views),
 )
 """All rules of graphs, in order. `onnx.…` operators are checked where they are read and simplified."""

@@ -73,6 +73,16 @@ def test_a_pool_of_maxima_keeps_its_scale() -> None:
     assert refused.value.rule == "views"
 
 
+def test_a_sum_of_floats_makes_no_integers() -> None:
+    text, stored = text_of("residual"), "tensor<1x8x6x6x!quant.uniform<i8:f32, 0.05000000074505806:70>>"
+    changed = text.replace("(%x.q.quantize.out, %conv.weight)", "(%x, %conv.weight)")
+    assert changed != text
+    changed = changed.replace(f": ({stored}, tensor<8x8", ": (tensor<1x8x6x6xf32>, tensor<8x8")
+    with pytest.raises(BrokenRule) as refused:
+        GRAPH.read(changed, load_machine("tiny8"))
+    assert "rule views: it makes int8 of scale 0.660555 and zero point -8 of float32" in str(refused.value)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_what_simplification_gives_keeps_the_rules(model: str) -> None:
     GRAPH.read(text_of(model), load_machine("tiny8"))

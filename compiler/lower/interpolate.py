@@ -1,5 +1,7 @@
 """Linear interpolation as nests: one for each run of rows and columns that share their weights.
 
+Where nearly all have weights of their own, there are fewer in two passes (`lower/interpolate_by_axis.py`).
+
 Example, by 2 with half pixels: rows 1, 3, 5, … are (3·x[q] + x[q + 1]) / 4, rows 2, 4, … are (x[q] + 3·x[q + 1]) / 4,
 and the first and last row are those of the operand.
 """
@@ -7,24 +9,18 @@ and the first and last row are those of the operand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operator
+from tilewright.compiler.lower.blends import Blend, blends
 from tilewright.compiler.lower.elements import rescaling
+from tilewright.compiler.lower.interpolate_by_axis import lower_by_axis
+from tilewright.compiler.lower.interpolation_axes import cycles_by_axis, product_cycles, two_axes
 from tilewright.compiler.lower.moves import Run
 from tilewright.compiler.lower.network import SPACE, Network, affine
-from tilewright.compiler.lower.products import Product, product_nest, sum_bounds, weight_access
+from tilewright.compiler.lower.products import Product, int8_terms, product_nest, sum_bounds, weight_access
 from tilewright.compiler.nest.nest import Access, Nest, NestLoop
-
-
-@dataclass(frozen=True, slots=True)
-class Blend:
-    """Places of a result with the same weights: that of an element, and that of the next one unless it is 0."""
-
-    run: Run
-    weights: tuple[int, ...]
 
 
 def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
@@ -33,6 +29,9 @@ def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
     rows, columns = (
         blends(operator.attributes[name], image[axis]) for name, axis in (("rows", ROW), ("columns", COLUMN))
     )
+    two = two_axes(operator, network)
+    if two is not None and 3 * cycles_by_axis(operator, two, network) < 2 * _cycles(operator, rows, columns, network):
+        return lower_by_axis(operator, two, network)
     batches, channels = (Run(result[axis], 0, 1, 0, 1) for axis in (BATCH, CHANNEL))
     nests: list[Nest] = []
     for row in rows:
@@ -46,32 +45,17 @@ def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
     return nests
 
 
-def blends(weights: Sequence[int], size: int) -> list[Blend]:
-    """The rows or columns of an interpolation as few blends; without weights, every element is as it was."""
-    triples = list(zip(weights[::3], weights[1::3], weights[2::3], strict=True)) or [(i, 1, 0) for i in range(size)]
-    kinds = dict.fromkeys((a, b) if b else (1,) for _, a, b in triples)
-    found = []
-    for kind in kinds:
-        places = [p for p, (_, a, b) in enumerate(triples) if ((a, b) if b else (1,)) == kind]
-        found += [Blend(run, kind) for run in _runs_at(places, [triples[p][0] for p in places])]
-    return found
-
-
-def _runs_at(places: list[int], sources: list[int]) -> list[Run]:
-    """Pairs of places and sources as runs, in each of which both advance by one step."""
-    found, start = [], 0
-    while start < len(places):
-        stop = start + 1
-        steps = None
-        while stop < len(places):
-            by = (places[stop] - places[stop - 1], sources[stop] - sources[stop - 1])
-            if steps not in (None, by):
-                break
-            steps, stop = by, stop + 1
-        to_step, source_step = steps or (1, 1)
-        found.append(Run(stop - start, places[start], to_step, sources[start], source_step))
-        start = stop
-    return found
+def _cycles(operator: Operator, rows: Sequence[Blend], columns: Sequence[Blend], network: Network) -> int:
+    """About how many cycles the products of all pairs of weights take."""
+    batches, *_ = network.shape(operator.outputs[0])
+    total = 0
+    for row in rows:
+        for column in columns:
+            kernel = np.outer(row.weights, column.weights)
+            if kernel.size > 1:
+                taps = len(int8_terms(kernel)) * kernel.size
+                total += product_cycles(taps, batches * row.run.count * column.run.count, network)
+    return total
 
 
 def _moved(name: str, operator: Operator, walk: Sequence[Run], network: Network) -> Nest:

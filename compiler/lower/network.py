@@ -19,7 +19,7 @@ from tilewright.compiler.nest.element_types import ACTIVATION, UINT8_OFFSET
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.number_format import NumberFormat, number_format
-from tilewright.compiler.vectors import adds_to_sums, vector_blocks
+from tilewright.compiler.vectors import adds_scaled, adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.machine import Machine
@@ -49,6 +49,7 @@ class Network:
     lanes: int  # channels in a word of the machine
     group: int  # words of a pixel that lie together on chip
     adds_to_sums: bool  # whether several products can make one sum
+    adds_scaled: bool  # whether it can multiply a matrix, and add two tensors with a scale each
     softmax: SoftmaxFormat
     normalize: NormalizeFormat
     nests: list[Nest] = field(default_factory=list)
@@ -123,6 +124,7 @@ def network_of(graph: Graph, machine: Machine) -> Network:
         machine.vector.lanes,
         vector_blocks(machine),
         adds_to_sums(machine),
+        adds_scaled(machine),
         softmax,
         normalize_format(machine, softmax, number),
     )

@@ -110,6 +110,7 @@ class Product:
     bounds: NDArray[np.int64]  # [2, O]: least and greatest sum
     shared: int = 0  # what all weights have in addition
     leak: tuple[float, ...] = ()  # what negative sums are multiplied by, from 0 to 1: for all channels, or each
+    target: Target | None = None  # where the nest's result is not the operator's
 
 
 def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[int, ...], Access, Access]:
@@ -143,7 +144,7 @@ def _requantised_sum(
 ) -> tuple[Expr, dict[str, Access]]:
     """The sum with bias, scale and shift of each channel, and the reads of these; where it leaks, the larger of two."""
     number = network.number
-    target = target_of(operator, network)
+    target = product.target or target_of(operator, network)
     parameters = {"bias": (_bounded_bias(operator, product, target, number), IntegerType(number.bias_bits, True))}
     factors = {"": np.ones(1)} | ({"leak_": np.array(product.leak)} if product.leak else {})
     for prefix, factor in factors.items():

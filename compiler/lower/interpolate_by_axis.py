@@ -141,24 +141,35 @@ class _ByAxis:
         return found
 
     def _high(self, name: str, blend: Blend, cell: Cell) -> list[Nest]:
-        """The mean of two elements, rounded: beside one of them, and where the second pass reads it."""
+        """The mean of two elements, rounded: beside one of them, and again where the second pass reads it.
+
+        Not copied: a copy of every other element would load those between, too, which are written later.
+        """
         axis, run = self._first, blend.run
         target = Target(self._zero, ACTIVATION.interval.low, ACTIVATION.interval.high)
         reads, expr = self._blended(self._x, axis, blend, self._zero, 1 / axis.total, 1, target)
         held = Access(self._beside_x, axis.index(axis.read(run, cell.place), self._behind(cell.slot)))
         again = Access(self._beside_high, axis.index(axis.result(run)))
         trips = axis.trips(run, self._image)
-        found = [self._nest(f"{name}.high", trips, reads, held, expr), self._copy(f"{name}.again", trips, held, again)]
-        return found if self._carries else [*found, self._shifted(f"{name}.next", held, again, trips)]
+        found = [
+            self._nest(f"{name}.{role}", trips, reads, to, expr) for role, to in (("high", held), ("again", again))
+        ]
+        return found if self._carries else [*found, self._shifted(found[-1])]
 
-    def _shifted(self, name: str, held: Access, again: Access, trips: Sequence[int]) -> Nest:
+    def _shifted(self, again: Nest) -> Nest:
         """`high` without its first elements along the second dimension, beside those that come before them."""
         dimension = self._second.dimension
-        after, result, shorter = list(held.index), list(again.index), list(trips)
-        after[dimension] = affine((SPACE[dimension], 1), constant=1)
+        trips = [loop.trip for loop in again.loops]
+        trips[dimension] -= 1
+        reads = {}
+        for leaf, read in again.reads.items():
+            index = list(read.index)
+            index[dimension] = affine((SPACE[dimension], 1), constant=1)
+            reads[leaf] = replace(read, index=tuple(index))
+        result = list(again.result.index)
         result[CHANNEL] = self._behind(NEXT - 1)
-        shorter[dimension] -= 1
-        return self._copy(name, shorter, replace(held, index=tuple(after)), replace(again, index=tuple(result)))
+        moved = replace(again.result, index=tuple(result))
+        return replace(again, name=f"{again.name}.next", loops=result_loops(trips), reads=reads, result=moved)
 
     def _low_of(self, name: str, blend: Blend, cell: Cell) -> Nest:
         """What `high` leaves of the weighted sum."""

@@ -78,6 +78,14 @@ def test_what_lies_side_by_side_goes_through_dram(out: float) -> None:
     assert (apart == 0).mean() >= 0.999
 
 
+def test_every_other_element_goes_through_dram(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads of every other column take those between, too, so that they have to be written before."""
+    monkeypatch.setattr("tilewright.compiler.lower.interpolate._cycles", lambda *_: 1 << 40)
+    model = linear((2, 40, 8, 8), (5, 4), SCALE_OUT, "half_pixel")
+    assert is_by_axis(model)
+    assert compiled_distances(model, "base16", 1, ["memories.act.kib=8"]).max() <= 1
+
+
 @pytest.mark.parametrize(
     ("sizes", "coordinates"),
     [((24, 24), "half_pixel"), ((24, 24), "asymmetric"), ((23, 23), "align_corners"), ((24, 12), "align_corners")],

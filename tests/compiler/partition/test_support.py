@@ -14,9 +14,11 @@ from tilewright.compiler.errors import CompileError, DamagedModel
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.importers.tflite.read import CUSTOM
 from tilewright.compiler.importers.tflite.translate import ROWS
+from tilewright.compiler.options import Options
 from tilewright.compiler.partition.probe_model import Activation, Numbers, Probe, probe_model
 from tilewright.compiler.partition.probes import PROBES, plain_probes
-from tilewright.compiler.partition.support import Support, support_table, unasked_operators, why_not
+from tilewright.compiler.partition.support import Support, probe_of, support_table, unasked_operators, why_not
+from tilewright.compiler.pipeline import compile_model
 
 
 def test_a_convolution_runs_on_the_machine() -> None:
@@ -95,9 +97,14 @@ def test_the_page_is_what_the_compiler_says() -> None:
 
 @pytest.mark.slow
 def test_nothing_on_the_machine_is_more_than_a_step_away() -> None:
-    far = [
-        (of.operator, of.form, exactness)
-        for of in support_table(base16())
-        if (exactness := measured(of, base16())) is not None and (exactness.steps > 1 or exactness.share < 0.99)
-    ]
-    assert far == []
+    """Nearly all values are equal, but where a remark says that integers are rounded between instructions."""
+    found = {(of.operator, of.form): (measured(of, base16()), of) for of in support_table(base16())}
+    known = {form: (exactness, of) for form, (exactness, of) in found.items() if exactness is not None}
+    assert [form for form, (exactness, _) in known.items() if exactness.steps > 1] == []
+    unequal = [of for exactness, of in known.values() if exactness.share < 0.99]
+    assert [(of.operator, of.form) for of in unequal if not is_rounded_between(of)] == []
+
+
+def is_rounded_between(support: Support) -> bool:
+    program = compile_model(probe_model(probe_of(support), support.dtypes[0]), base16(), Options(effort=0))
+    return any("with int8 between them" in remark for remark in program.metadata.values())

@@ -92,6 +92,9 @@ def image(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
     return {"x": np.random.default_rng(1).normal(0, 2, SHAPE).astype(element)}
 
 
+OF_SINGLE_SUMS = 21
+"""The newest opset in which ONNX Runtime's Conv adds float16 products in single precision."""
+
 FORMS = [(kind, place, opset) for opset in (19, 21, 23) for kind in KINDS for place in PLACES]
 
 
@@ -99,7 +102,8 @@ FORMS = [(kind, place, opset) for opset in (19, 21, 23) for kind in KINDS for pl
 def test_a_quantised_network_around_float16_is_on_the_machine(form: tuple[str, str, int]) -> None:
     model = quantised(*form)
     program = compile_model(model, base16(), Options(effort=0))
-    expected, found = run_onnx(model, image(model))["y"], simulated(program, image(model))["y"]
+    plain = quantised(*form[:2], min(form[2], OF_SINGLE_SUMS))
+    expected, found = run_onnx(plain, image(model))["y"], simulated(program, image(model))["y"]
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     apart = np.abs(found.astype(np.float64) - expected) / RESULT
     assert apart.max() <= 1.05  # one step, and what float16 rounds of it

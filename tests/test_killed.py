@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,8 @@ def killed(command: list[str], folder: Path, cache: Path | None, after: float) -
     process = begun(command, folder, cache)
     time.sleep(after)
     started = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-    os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # it may have come to its end
+        os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert psutil.wait_procs(started, timeout=10)[1] == []
     assert {path.name for path in folder.iterdir()} <= MINE

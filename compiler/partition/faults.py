@@ -42,7 +42,9 @@ def simplify_part(source: Source, part: Part) -> Answer[Graph]:
     answer = _answer(source, part, lambda blame: simplify(part_graph(source, part), blame))
     if any(f"onnx.{node.op_type}" in QUANTIZERS for node in nodes):
         return answer
-    return Answer(None, answer.error, {node.name: _float_fault(node) for node in nodes})
+    faults = {node.name: _float_fault(node) for node in nodes}
+    nothing = CompileError(source.model.graph.name, "it has no node for the machine")
+    return Answer(None, answer.error or next(iter(faults.values()), nothing), faults)
 
 
 def cover_part(

@@ -78,7 +78,7 @@ def test_what_is_kept_in_float_runs_on_the_host() -> None:
     model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, (2, 1, 1, HIDDEN)))
     program = tilewright.compile(tilewright.quantize(model, "random", keep=["cell"]).content, "base16")
 
-    reason = "a float GRU has no lowering; expected its steps, as `tilewright quantize` writes them from a float model"
+    reason = "makes 'last_h' of inputs of the model that are not quantised"
     assert [(node.name, node.reason) for node in program.host_nodes] == [("cell", reason)]
 
 

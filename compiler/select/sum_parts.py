@@ -104,7 +104,7 @@ def _pieces(window: Window, cover: Cover, machine: Machine) -> list[Piece]:
     """Even pieces of a window that fit the instruction's loops, and a part of the memory: rows are cut first."""
     format = next(step.format for step in cover.steps if step.reduces)
     loops = sorted((1 << loop.bits for loop in format.loops if loop.is_reduce), reverse=True)
-    words = _longest(cover, machine) // SHARE
+    words = max(1, _longest(cover, machine) // SHARE)
     columns = min(window.trips[1], loops[0], words)
     rows = min(window.trips[0], loops[1] if len(loops) > 1 else 1, max(1, words // columns))
     return list(product(_even(window.trips[0], rows), _even(window.trips[1], columns)))

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -31,6 +32,9 @@ LOOK_SECONDS = 0.4
 
 LEAST_PROGRESS_SECONDS = 0.05
 """Of the processor: who takes less between two looks makes no progress."""
+
+LONGEST_TEMPORARY_FOLDER = 60
+"""Bytes of its path: a socket's has 104 at most (`sun_path` on macOS), and Python's names below take up to 40."""
 
 LIMIT, STALLED = "limit", "stalled"
 """Stages of results that were stopped: for what they took, or since nothing happened any more."""
@@ -124,7 +128,7 @@ class Pool:
         own, others = self._context.Pipe()
         arguments = (self._serve, others, self._space, folder)
         process = self._context.Process(target=work, args=arguments, daemon=False)
-        with _without_interrupts():
+        with _without_interrupts(), _short_temporary_folder():
             forkserver.ensure_running()
             process.start()
         others.close()
@@ -211,6 +215,18 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _short_temporary_folder() -> Iterator[None]:
+    """In the body, a temporary folder whose path is short enough for that of a socket below it, as in a long TMPDIR."""
+    before = tempfile.gettempdir()
+    if len(os.fsencode(before)) > LONGEST_TEMPORARY_FOLDER:
+        tempfile.tempdir = "/tmp"
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def _end(worker: _Worker) -> None:

@@ -211,7 +211,7 @@ if __name__ == "__main__":
     run(read_space("{tmp_path}/space.yaml"), Path("{tmp_path}/s"), serve=serve)
 """
     (tmp_path / "go.py").write_text(code)
-    temporary = tmp_path / "temporary"
+    temporary = tmp_path / ("long" * 20)  # too long for the path of a socket
     temporary.mkdir()
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(temporary)}
     process = subprocess.Popen([sys.executable, tmp_path / "go.py"], env=environment)

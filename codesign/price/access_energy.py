@@ -117,7 +117,7 @@ def _fit(sizes: Sizes, known: tuple[float, ...]) -> tuple[Floats, float]:
     errors = []
     for at in range(len(values)):
         others = np.arange(len(values)) != at
-        errors.append(abs(float(terms[at] @ _least_squares(terms[others], values[others])) / values[at] - 1))
+        errors.append(abs(float(terms[at] @ _least_squares(terms[others], values[others])) / known[at] - 1))
     return _least_squares(terms, values), max(errors)
 
 

@@ -37,6 +37,7 @@ def test_what_is_not_measured_is_estimated_between_what_is(bits: int) -> None:
     assert found is not None
     assert 39.05 * bits / 64 * 0.7 < found.read_pj < 26.006
     assert 0.02 < found.error < 0.25
+    assert {type(figure) for figure in dataclasses.astuple(found)} == {float}  # what JSON can hold, and no array's
 
 
 def test_the_error_is_that_of_a_macro_that_the_fit_has_not_seen() -> None:

@@ -1,14 +1,14 @@
 """The profile of a program: what its run cost and why, from the counters and the trace of the run.
 
-Its keys, units and definitions are in docs/profile.md. The counters may come from the cycle model or from the hardware.
+What each field means is in docs/profile.md. The counters may come from the cycle model or from the hardware.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -22,29 +22,26 @@ from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.cycle_owners import IDLE, cycle_owners
 from tilewright.simulator.losses import Loss, in_flight_order, loss_of
 from tilewright.simulator.nest import Walk, walk_of
+from tilewright.simulator.run_profile import DramBytes, LayerProfile, Resource, RunProfile
 
 
-def profile(program: Program, counters: RunCounters) -> dict[str, Any]:
-    """The profile as plain values, ready for JSON. The layers' cycles and each engine's add up to `cycles`."""
+def profile(program: Program, counters: RunCounters) -> RunProfile:
+    """The profile of a run. The layers' cycles and each engine's add up to `cycles`."""
     machine = program.machine
     works = [work_of(machine, instruction) for instruction in program.instructions]
     layers = _layer_profiles(program, counters, works)
-    array_macs = sum(layer["array_macs"] for layer in layers)
-    return {
-        "isa": machine.name,
-        "cycles": counters.cycles,
-        "macs": sum(layer["macs"] for layer in layers),
-        "array_macs": array_macs,
-        "utilisation": utilisation(array_macs, counters.cycles, machine),
-        "bound_cycles": _bound_cycles(machine, works),
-        "dram_bytes": {"read": counters.dram_bytes_read, "written": counters.dram_bytes_written},
-        "layers": layers,
-        "engines": {
-            name: {"busy": own.busy, "wait": dict(own.wait), "stall": dict(own.stall), "idle": own.idle}
-            for name, own in counters.engines.items()
-        },
-        "host_nodes": [],
-    }
+    array_macs = sum(layer.array_macs for layer in layers)
+    return RunProfile(
+        isa=machine.name,
+        cycles=counters.cycles,
+        macs=sum(layer.macs for layer in layers),
+        array_macs=array_macs,
+        utilisation=utilisation(array_macs, counters.cycles, machine),
+        bound_cycles=_bound_cycles(works),
+        dram_bytes=DramBytes(counters.dram_bytes_read, counters.dram_bytes_written),
+        layers=layers,
+        engines=counters.engines,
+    )
 
 
 # -- what instructions ask of the machine ------------------------------------------------------------------------------
@@ -94,14 +91,18 @@ def _move_work(machine: Machine, instruction: Instruction, fetched: int) -> Work
     return Work(read_beats=fetched + beats)
 
 
-def _bound_cycles(machine: Machine, works: Sequence[Work]) -> dict[str, int]:
+def _bound_cycles(works: Sequence[Work]) -> dict[Resource, int]:
     """What may bound a program from below, in cycles; of equal ones the first counts."""
     return {
-        "compute": sum(work.vectors for work in works),
-        "dram": max(sum(work.read_beats for work in works), sum(work.write_beats for work in works)),
-        "vector": sum(work.iterations for work in works),
-        "weights": sum(work.weight_rows for work in works),
+        Resource.COMPUTE: sum(work.vectors for work in works),
+        Resource.DRAM: max(sum(work.read_beats for work in works), sum(work.write_beats for work in works)),
+        Resource.VECTOR: sum(work.iterations for work in works),
+        Resource.WEIGHTS: sum(work.weight_rows for work in works),
     }
+
+
+def _bound(bounds: Mapping[Resource, int]) -> Resource:
+    return max(bounds, key=lambda resource: bounds[resource]) if any(bounds.values()) else Resource.NONE
 
 
 def utilisation(array_macs: int, cycles: int, machine: Machine) -> float:
@@ -112,34 +113,34 @@ def utilisation(array_macs: int, cycles: int, machine: Machine) -> float:
 # -- layers ------------------------------------------------------------------------------------------------------------
 
 
-def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Work]) -> list[dict[str, Any]]:
+def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Work]) -> tuple[LayerProfile, ...]:
     layers = layers_of(program)
     of_layer = instructions_of_layers(program, layers)
     cycles_by_engine = cycle_owners(program, of_layer, counters).cycles(len(layers)).tolist()
-    profiles = []
-    for layer, indices, by_engine in zip(layers, of_layer, cycles_by_engine, strict=True):
-        cycles = sum(by_engine)
-        own = [works[index] for index in indices]
-        array_macs = _array_macs(program.machine, layer, own)
-        bounds = _bound_cycles(program.machine, own)
-        profiles.append(
-            {
-                "name": layer.name,
-                "nodes": list(layer.nodes),
-                "cycles": cycles,
-                "macs": layer.macs,
-                "array_macs": array_macs,
-                "utilisation": utilisation(array_macs, cycles, program.machine),
-                "dram_bytes": {
-                    "read": sum(work.read_beats for work in own) * program.machine.dram.bus_bytes,
-                    "written": sum(work.bytes_written for work in own),
-                },
-                "bound_cycles": bounds,
-                "bound": max(bounds, key=lambda name: bounds[name]) if any(bounds.values()) else "none",
-                "loss": _loss(program.machine, array_macs, own, by_engine),
-            }
-        )
-    return profiles
+    return tuple(
+        _layer_profile(program.machine, layer, [works[index] for index in indices], by_engine)
+        for layer, indices, by_engine in zip(layers, of_layer, cycles_by_engine, strict=True)
+    )
+
+
+def _layer_profile(machine: Machine, layer: Layer, works: Sequence[Work], by_engine: Sequence[int]) -> LayerProfile:
+    """Of a layer whose instructions ask for these works; `by_engine` as `_loss` has it."""
+    cycles, array_macs, bounds = sum(by_engine), _array_macs(machine, layer, works), _bound_cycles(works)
+    return LayerProfile(
+        name=layer.name,
+        nodes=tuple(layer.nodes),
+        cycles=cycles,
+        macs=layer.macs,
+        array_macs=array_macs,
+        utilisation=utilisation(array_macs, cycles, machine),
+        dram_bytes=DramBytes(
+            sum(work.read_beats for work in works) * machine.dram.bus_bytes,
+            sum(work.bytes_written for work in works),
+        ),
+        bound_cycles=bounds,
+        bound=_bound(bounds),
+        loss=_loss(machine, array_macs, works, by_engine),
+    )
 
 
 def layers_of(program: Program) -> tuple[Layer, ...]:
@@ -172,16 +173,16 @@ def _array_macs(machine: Machine, layer: Layer, works: Sequence[Work]) -> int:
     return min(layer.macs, sum(work.vectors for work in works) * machine.array.rows * machine.array.cols)
 
 
-def _loss(machine: Machine, array_macs: int, works: Sequence[Work], by_engine: Sequence[int]) -> dict[str, float]:
+def _loss(machine: Machine, array_macs: int, works: Sequence[Work], by_engine: Sequence[int]) -> dict[Loss, float]:
     """Cycles beyond those of a full array, by cause; none is negative, and all are cycles - array_macs / (rows · cols).
 
     `by_engine` are the layer's cycles by engine, as `in_flight_order` has them, then the idle ones.
     """
     vectors = sum(work.vectors for work in works)
-    loss = {cause.value: 0.0 for cause in Loss}
-    loss[Loss.EDGE.value] = vectors - array_macs / (machine.array.rows * machine.array.cols)
+    loss = dict.fromkeys(Loss, 0.0)
+    loss[Loss.EDGE] = vectors - array_macs / (machine.array.rows * machine.array.cols)
     for engine, cycles in zip(in_flight_order(machine), by_engine, strict=False):
-        loss[loss_of(engine).value] += float(cycles)
-    loss[Loss.ARRAY.value] -= vectors
-    loss[Loss.IDLE.value] = float(by_engine[IDLE])
+        loss[loss_of(engine)] += float(cycles)
+    loss[Loss.ARRAY] -= vectors
+    loss[Loss.IDLE] = float(by_engine[IDLE])
     return loss

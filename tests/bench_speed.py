@@ -204,7 +204,7 @@ def _page(folder: Path) -> str:
     if browser is None:
         return "Chromium is not installed"
     program = _compiled(folder, "resnet50")
-    text = page("ResNet-50", program.profile(), program.runs())
+    text = page("ResNet-50", program.run_profile(), program.runs())
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "page.html"
         file.write_text(text.replace("<head>", f"<head>{WATCH}", 1))

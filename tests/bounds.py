@@ -63,8 +63,8 @@ def trial(seed: int, network: Network, found: Measured) -> Trial:
     """What a network needs, beside what its programs do."""
     needs = needs_of(network)
     cycles, read = (
-        sum(each["cycles"] for each in found.profiles),
-        sum(each["dram_bytes"]["read"] for each in found.profiles),
+        sum(each.cycles for each in found.profiles),
+        sum(each.dram_bytes.read for each in found.profiles),
     )
     products = sum(map(products_of, found.programs))
     return Trial(seed, found.machine.name, needs, least_cycles(needs, found.machine), cycles, products, read)

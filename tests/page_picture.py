@@ -25,7 +25,7 @@ def main() -> int:
     program = compile(str(MODEL), "tiny8", effort=0)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
-        file.write_text(page("digits on tiny8", program.profile(), program.runs()))
+        file.write_text(page("digits on tiny8", program.run_profile(), program.runs()))
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=8000"]
         flags += [
             f"--user-data-dir={folder}/c",

@@ -26,6 +26,7 @@ from tilewright.isa.program.program import Layer, Tensor
 from tilewright.isa.program.program import Program as Binary
 from tilewright.notebook import Profile, form_of, listed
 from tilewright.segments import ProgramRun, Segments, zeros
+from tilewright.simulator.run_profile import RunProfile, profile_json
 
 if TYPE_CHECKING:
     import onnx
@@ -45,17 +46,17 @@ class Result:
     """
 
     outputs: Mapping[str, NDArray[Any]]
-    profile: Mapping[str, Any] | None
+    profile: Profile | None
 
     def __repr__(self) -> str:
-        cycles = "no clock" if self.profile is None else f"{self.profile['cycles']:,} cycles"
+        cycles = "no clock" if self.profile is None else f"{self.profile.typed.cycles:,} cycles"
         return f"<Result: {cycles}; {listed(form_of(name, array) for name, array in self.outputs.items())}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the outputs, and the layers with their cycles."""
         from tilewright.notebook import result_html
 
-        return result_html(self.outputs, self.profile)
+        return result_html(self.outputs, None if self.profile is None else self.profile.typed)
 
 
 def compile(  # noqa: A001
@@ -311,15 +312,19 @@ class Program:
         """
         self.require_allowed(unchecked)
         outputs, profile = self._segments.run(inputs, on)
-        return Result(outputs, None if profile is None else Profile(profile))
+        return Result(outputs, None if profile is None else Profile(profile_json(profile)))
 
-    def profile(self, on: str = "sim", unchecked: bool = False) -> Mapping[str, Any]:
+    def profile(self, on: str = "sim", unchecked: bool = False) -> Profile:
         """Cycles, utilisation and DRAM bytes, by layer and by engine. They do not depend on the inputs."""
+        return Profile(profile_json(self.run_profile(on, unchecked)))
+
+    def run_profile(self, on: str = "sim", unchecked: bool = False) -> RunProfile:
+        """What `profile` gives, as a value with fields and types."""
         return self.profile_of(self.runs(on, unchecked))
 
-    def profile_of(self, runs: Sequence[ProgramRun]) -> Mapping[str, Any]:
+    def profile_of(self, runs: Sequence[ProgramRun]) -> RunProfile:
         """The profile of runs that `runs` gave."""
-        return Profile(self._segments.profile(runs))
+        return self._segments.profile(runs)
 
     def runs(self, on: str = "sim", unchecked: bool = False) -> Sequence[ProgramRun]:
         """Each program with its run's counters, and when each of its instructions started and retired."""

@@ -166,7 +166,7 @@ def run(
         write_output(output, archive(result.outputs))
     if dump_tensors is not None:
         dump(dump_tensors, loaded, model, inputs)
-    cycles = None if result.profile is None else result.profile["cycles"]
+    cycles = None if result.profile is None else result.profile.typed.cycles
     summary = {
         "on": on,
         "cycles": cycles,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,9 @@ from tilewright.errors import InputError
 from tilewright.options import ON_TERMINAL, Calibration, Json, Seed, Shape, report, write_output
 
 if TYPE_CHECKING:
-    from tilewright.codesign.compare.comparison import Comparison, Point
+    from tilewright.codesign.compare.comparison import Comparison
+    from tilewright.profiles.against import Row
+    from tilewright.simulator.run_profile import LayerProfile
 
 Networks = Annotated[
     list[Path],
@@ -92,11 +94,13 @@ def compare_command(
 
 
 def _value(found: Comparison, by: str | None) -> dict[str, Any]:
+    from tilewright.simulator.run_profile import profile_json
+
     value = found.as_json()
     if by == "layer":
         for point, own in zip(found.points, value["points"], strict=True):
             if point.measured is not None:
-                own["layers"] = point.measured.layers()
+                own["layers"] = [profile_json(layer) for layer in point.measured.layers()]
     return value
 
 
@@ -128,7 +132,7 @@ def _print_layers(found: Comparison, network: str) -> None:
         other = found.point(network, name)
         if base.measured is None or other.measured is None:
             continue
-        rows = list(layer_rows(_profile(other), _profile(base)))
+        rows = list(layer_rows(other.measured.layers(), base.measured.layers()))
         shown = rows[:LAYERS]
         more = f"; {len(rows) - len(shown)} more differ less" if len(rows) > len(shown) else ""
         print()
@@ -139,34 +143,29 @@ def _print_layers(found: Comparison, network: str) -> None:
             print(f"{network}: no layer takes other cycles on {name} than on {first}")
 
 
-def layer_rows(profile: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+def layer_rows(layers: Sequence[LayerProfile], before: Sequence[LayerProfile]) -> Iterator[Row]:
     """Layers whose cycles differ, the largest difference first: why, and what bounds them there and here."""
     from tilewright.profiles.against import by_layer
     from tilewright.profiles.layers import distinct_names
 
-    own, others = (dict(zip(distinct_names(of["layers"]), of["layers"], strict=True)) for of in (profile, other))
-    for name, now, before, difference, mostly in by_layer(profile, other):
-        if name in own and name in others and now != before:
-            yield name, now, before, difference, _why(own[name], others[name]), _bounds(own[name], others[name])
-        elif now != before:
-            yield name, now, before, difference, mostly, (own.get(name) or others[name])["bound"]
+    own, others = (dict(zip(distinct_names(of), of, strict=True)) for of in (layers, before))
+    for name, now, then, difference, mostly in by_layer(layers, before):
+        if name in own and name in others and now != then:
+            yield name, now, then, difference, _why(own[name], others[name]), _bounds(own[name], others[name])
+        elif now != then:
+            yield name, now, then, difference, mostly, (own.get(name) or others[name]).bound
 
 
-def _why(layer: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def _why(layer: LayerProfile, other: LayerProfile) -> str:
     """The part of a layer's cycles that changed most, in the direction in which the layer did."""
     from tilewright.profiles.against import signed
     from tilewright.profiles.causes import parts
 
-    now, before = (parts(of["cycles"], of["loss"]) for of in (layer, other))
-    sign = 1 if layer["cycles"] > other["cycles"] else -1
+    now, before = (parts(of.cycles, of.loss) for of in (layer, other))
+    sign = 1 if layer.cycles > other.cycles else -1
     cause = max(now, key=lambda name: sign * (now[name] - before[name]))
     return f"{cause} {signed(round(now[cause] - before[cause]))}"
 
 
-def _bounds(layer: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    return layer["bound"] if layer["bound"] == other["bound"] else f"{other['bound']} → {layer['bound']}"
-
-
-def _profile(point: Point) -> dict[str, Any]:
-    assert point.measured is not None
-    return {"layers": point.measured.layers()}
+def _bounds(layer: LayerProfile, other: LayerProfile) -> str:
+    return layer.bound if layer.bound == other.bound else f"{other.bound} → {layer.bound}"

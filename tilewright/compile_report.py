@@ -11,6 +11,7 @@ from tilewright.api import Program
 from tilewright.dumps import write_folder
 from tilewright.files import json_text
 from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.partitioned import HostNode
 from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
 from tilewright.tables import print_table, print_tables
@@ -58,16 +59,16 @@ def print_compile_summary(summary: Mapping[str, Any]) -> None:
     title = f"{summary['instructions']} instructions for {summary['isa']}, compiled in {summary['seconds']:.2f} s"
     layers = (title, ("layer", "MACs", *summary["engines"]), [*rows, total])
     print_tables([layers, ("DRAM", ("region", "bytes"), summary["bytes"].items())])
-    print_host_nodes(summary["host_nodes"])
+    print_host_nodes([HostNode(**node) for node in summary["host_nodes"]])
     if summary["remarks"]:
         print()
         print_table("remarks", ("about", ""), summary["remarks"].items())
 
 
-def print_host_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
+def print_host_nodes(nodes: Sequence[HostNode]) -> None:
     """A line for each node that the host computes: what it costs in transfers, and why it is there."""
     if nodes:
-        rows = [(f"{node['name']} ({node['op_type']})", node["transfer_bytes"], node["reason"]) for node in nodes]
+        rows = [(f"{node.name} ({node.op_type})", node.transfer_bytes, node.reason) for node in nodes]
         count = f"{len(nodes)} node{'s' * (len(nodes) != 1)}"
         print()
         print_table(f"{count} on the host", ("node", "bytes", "reason"), rows)

@@ -142,7 +142,7 @@ def share_equal(a: NDArray[Any], b: NDArray[Any]) -> str:
 
 def show_cycles(program: Program) -> None:
     print()
-    print_profile(program.profile())
+    print_profile(program.run_profile())
     print()
 
 

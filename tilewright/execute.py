@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,10 @@ from tilewright.errors import InputError
 from tilewright.isa.program.faults import MachineFault
 from tilewright.isa.program.program import Program, dram_bytes, place_regions
 from tilewright.isa.program.state import MachineState, RunCounters
+
+if TYPE_CHECKING:
+    from tilewright.simulator.run_profile import RunProfile
+    from tilewright.simulator.values import PreparedProgram
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class SimulatorExecutor:
         return self._counters
 
     @cached_property
-    def _prepared(self) -> Any:
+    def _prepared(self) -> PreparedProgram:
         from tilewright.simulator.values import PreparedProgram
 
         return PreparedProgram(self._program, self._bases)
@@ -115,8 +119,8 @@ EXECUTORS: Mapping[str, Callable[[Program], Executor]] = {
 """What `--on` and `Program.run(on=…)` take."""
 
 
-def profile_of(program: Program, counters: RunCounters) -> Mapping[str, Any]:
-    """The profile's one schema, for the simulator's counters and the hardware's alike."""
+def profile_of(program: Program, counters: RunCounters) -> RunProfile:
+    """The profile of a run, for the simulator's counters and the hardware's alike."""
     from tilewright.simulator.profile import profile
 
     return profile(program, counters)

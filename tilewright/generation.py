@@ -70,7 +70,7 @@ def generate(
         given = {**inputs(tokens[place], place), **held, mask: places.mask(place)}
         result = step.run(given, on=on)
         if result.profile is not None:
-            cycles.append(int(result.profile["cycles"]))
+            cycles.append(result.profile.typed.cycles)
         if place < places.length:
             for name, made in cache.items():
                 held[name][places.at(name, place)] = result.outputs[made][places.at(name, -1)]

@@ -12,7 +12,8 @@ from tilewright.isa.machine.shown import html_table
 from tilewright.isa.program.partitioned import Value
 from tilewright.isa.program.program import Tensor
 from tilewright.profiles.causes import largest_loss
-from tilewright.profiles.report import View, headline
+from tilewright.profiles.report import headline
+from tilewright.simulator.run_profile import RunProfile, profile_from_json
 from tilewright.tables import format_value, percent
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def listed(forms: Iterable[str]) -> str:
     return ", ".join(forms) or "nothing"
 
 
-def result_html(outputs: Mapping[str, NDArray[Any]], profile: Mapping[str, Any] | None) -> str:
+def result_html(outputs: Mapping[str, NDArray[Any]], profile: RunProfile | None) -> str:
     """The outputs with their least and greatest values; with a clock, the layers by cycles and use of the array."""
     rows = [
         (name, array.dtype, array.shape, *((array.min(), array.max()) if array.size else ("", "")))
@@ -36,9 +37,9 @@ def result_html(outputs: Mapping[str, NDArray[Any]], profile: Mapping[str, Any] 
     ]
     parts = [table_html("Outputs", ("output", "dtype", "shape", "least", "greatest"), rows)]
     if profile is not None:
-        layers = [(one["name"], one["cycles"], percent(one["utilisation"])) for one in profile["layers"]]
-        total = ("total", profile["cycles"], percent(profile["utilisation"]))
-        parts.append(table_html(f"Cycles on {profile['isa']}", ("layer", "cycles", "array used"), [*layers, total]))
+        layers = [(one.name, one.cycles, percent(one.utilisation)) for one in profile.layers]
+        total = ("total", profile.cycles, percent(profile.utilisation))
+        parts.append(table_html(f"Cycles on {profile.isa}", ("layer", "cycles", "array used"), [*layers, total]))
     return "".join(parts)
 
 
@@ -58,21 +59,29 @@ def program_html(program: Program) -> str:
 
 
 class Profile(dict[str, Any]):
-    """A profile, with the keys of docs/profile.md; it shows itself as a line, and as tables in a notebook."""
+    """A profile with the keys of docs/profile.md, ready for JSON; it shows itself as a line, in a notebook as tables.
+
+    `typed` is the same as a value with fields and types.
+    """
+
+    @property
+    def typed(self) -> RunProfile:
+        return profile_from_json(self)
 
     def __repr__(self) -> str:
-        return f"<Profile: {headline(self, View())[0].rstrip('.')}>"
+        return f"<Profile: {headline(self.typed)[0].rstrip('.')}>"
 
     def _repr_html_(self) -> str:
         """The answers first, then every layer with its cycles and what most of them were lost to."""
-        lines = "".join(f"<p>{escape(line)}</p>" for line in headline(self, View()))
+        profile = self.typed
+        lines = "".join(f"<p>{escape(line)}</p>" for line in headline(profile))
         rows = []
-        for layer in self["layers"]:
-            lost = largest_loss(layer["loss"])
-            loss = "" if lost is None else f"{lost} {round(layer['loss'][lost]):,}"
-            rows.append((layer["name"], layer["cycles"], percent(layer["utilisation"]), layer["bound"], loss))
+        for layer in profile.layers:
+            lost = largest_loss(layer.loss)
+            loss = "" if lost is None else f"{lost} {round(layer.loss[lost]):,}"
+            rows.append((layer.name, layer.cycles, percent(layer.utilisation), layer.bound, loss))
         columns = ("layer", "cycles", "array used", "bound", "most lost to")
-        return lines + table_html(f"Layers on {self['isa']}", columns, rows)
+        return lines + table_html(f"Layers on {profile.isa}", columns, rows)
 
 
 def table_html(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -144,9 +144,9 @@ def energy_of_program(price: Price, loaded: Program, name: str, dram_pj_per_byte
 
     found, cycles = [], 0
     for binary in loaded.programs:
-        profile = Program(binary).profile()
+        profile = Program(binary).run_profile()
         found += energy_of_layers(price, binary, profile, dram_pj_per_byte)
-        cycles += profile["cycles"]
+        cycles += profile.cycles
     return energy_report(name, cycles, found, dram_pj_per_byte, price.memories)
 
 

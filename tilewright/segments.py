@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,13 @@ from tilewright.host_model import HostModel
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import Program as Binary
-from tilewright.isa.program.state import RunCounters
+from tilewright.isa.program.state import EngineCounters, RunCounters
 from tilewright.simulator.profile import utilisation
+from tilewright.simulator.run_profile import DramBytes, Resource, RunProfile
 
 Arrays = Mapping[str, NDArray[Any]]
+
+Key = TypeVar("Key", str, Resource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Segments:
         else:
             require_forms(self._binary.inputs, forms)
 
-    def run(self, inputs: Arrays, on: str) -> tuple[dict[str, NDArray[Any]], Mapping[str, Any] | None]:
+    def run(self, inputs: Arrays, on: str) -> tuple[dict[str, NDArray[Any]], RunProfile | None]:
         """The network's outputs, and the profile if the executor has a clock. Raises InputError, MachineFault."""
         if isinstance(self._binary, Partitioned):
             self.require_inputs(_forms(inputs))
@@ -88,7 +91,7 @@ class Segments:
                 found.append(ProgramRun(segment.program, counters))
         return found
 
-    def profile(self, runs: Sequence[ProgramRun]) -> Mapping[str, Any]:
+    def profile(self, runs: Sequence[ProgramRun]) -> RunProfile:
         """One profile of these runs of all programs."""
         profile = self._sum([profile_of(run.program, run.counters) for run in runs])
         assert profile is not None
@@ -104,7 +107,7 @@ class Segments:
             self._hosts[position] = HostModel(segment.onnx)
         return self._hosts[position]
 
-    def _sum(self, profiles: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    def _sum(self, profiles: Sequence[RunProfile | None]) -> RunProfile | None:
         if not isinstance(self._binary, Partitioned):
             return profiles[0]
         known = [profile for profile in profiles if profile is not None]
@@ -158,41 +161,43 @@ def _require_forms(values: Sequence[Value], inputs: Mapping[str, ArrayForm]) -> 
 # -- the profile of several programs -----------------------------------------------------------------------------------
 
 
-def summed_profile(
-    profiles: Sequence[Mapping[str, Any]], machine: Machine, host_nodes: Sequence[HostNode]
-) -> dict[str, Any]:
+def summed_profile(profiles: Sequence[RunProfile], machine: Machine, host_nodes: Sequence[HostNode]) -> RunProfile:
     """One profile for programs that run one after the other; what the host does in between costs no cycles here."""
-    cycles, array_macs = _sum_of(profiles, "cycles"), _sum_of(profiles, "array_macs")
-    idle = {"busy": 0, "wait": {}, "stall": {}, "idle": 0}
-    return {
-        "isa": machine.name,
-        "cycles": cycles,
-        "macs": _sum_of(profiles, "macs"),
-        "array_macs": array_macs,
-        "utilisation": utilisation(array_macs, cycles, machine),
-        "bound_cycles": _added([profile["bound_cycles"] for profile in profiles]),
-        "dram_bytes": _added([profile["dram_bytes"] for profile in profiles]) or {"read": 0, "written": 0},
-        "layers": [layer for profile in profiles for layer in profile["layers"]],
-        "engines": {
-            name: _added([idle, *(profile["engines"][name] for profile in profiles if name in profile["engines"])])
+    cycles, array_macs = sum(one.cycles for one in profiles), sum(one.array_macs for one in profiles)
+    return RunProfile(
+        isa=machine.name,
+        cycles=cycles,
+        macs=sum(one.macs for one in profiles),
+        array_macs=array_macs,
+        utilisation=utilisation(array_macs, cycles, machine),
+        bound_cycles=_added([one.bound_cycles for one in profiles]),
+        dram_bytes=DramBytes(
+            sum(one.dram_bytes.read for one in profiles), sum(one.dram_bytes.written for one in profiles)
+        ),
+        layers=tuple(layer for one in profiles for layer in one.layers),
+        engines={
+            name: _summed_engine([one.engines[name] for one in profiles if name in one.engines])
             for name in machine.engines
         },
-        "host_nodes": [asdict(node) for node in host_nodes],
-    }
+        host_nodes=tuple(host_nodes),
+    )
 
 
-def _sum_of(profiles: Sequence[Mapping[str, Any]], key: str) -> int:
-    return sum(int(profile[key]) for profile in profiles)
+def _summed_engine(counters: Sequence[EngineCounters]) -> EngineCounters:
+    return EngineCounters(
+        busy=sum(one.busy for one in counters),
+        wait=_added([one.wait for one in counters]),
+        stall=_added([one.stall for one in counters]),
+        idle=sum(one.idle for one in counters),
+    )
 
 
-def _added(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Sums of equal keys, of counts in counts too."""
-    total: dict[str, Any] = {}
+def _added(counts: Sequence[Mapping[Key, int]]) -> dict[Key, int]:
+    """Sums of equal keys, in the order in which they come."""
+    total: dict[Key, int] = {}
     for one in counts:
-        for key, value in one.items():
-            total[key] = (
-                _added([total.get(key, {}), value]) if isinstance(value, Mapping) else total.get(key, 0) + value
-            )
+        for key, count in one.items():
+            total[key] = total.get(key, 0) + count
     return total
 
 

@@ -20,6 +20,7 @@ from tilewright.rtl.simulation.waves import Window, run_with_waves
 from tilewright.simulator.cycle_owners import layer_span
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.profile import instructions_of_layers, layers_of
+from tilewright.simulator.run_profile import profile_json
 
 MOST_CYCLES = 20_000
 """Waves of more would be larger than viewers load with ease."""
@@ -58,7 +59,7 @@ def run_for_waves(program: Program, inputs: Mapping[str, NDArray[Any]], window: 
     state, counters, content = run_with_waves(job, layer_names(binary), window)
     if counters.fault is not None:
         raise MachineFault(counters.fault)
-    return Result(read_outputs(binary, state.dram), Profile(profile_of(binary, counters))), content
+    return Result(read_outputs(binary, state.dram), Profile(profile_json(profile_of(binary, counters)))), content
 
 
 def layer_names(program: Binary) -> list[str]:

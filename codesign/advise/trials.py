@@ -19,6 +19,7 @@ from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures, price_of
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
+from tilewright.simulator.run_profile import LayerProfile
 
 Done = Callable[[int, int], None]
 """Called with how many machines are tried, and how many there are so far."""
@@ -104,13 +105,13 @@ class Bench:
         return Trial(change, known, tuple(outcomes), layers, frozenset(used))
 
 
-def _by_name(layers: Sequence[Mapping[str, Any]]) -> dict[str, LayerCycles]:
+def _by_name(layers: Sequence[LayerProfile]) -> dict[str, LayerCycles]:
     """Of layers that share a name, the sum."""
     found: dict[str, LayerCycles] = {}
     for layer in layers:
-        before = found.get(layer["name"])
-        cycles = layer["cycles"] + (before.cycles if before is not None else 0)
-        found[layer["name"]] = LayerCycles(cycles, layer["bound"])
+        before = found.get(layer.name)
+        cycles = layer.cycles + (before.cycles if before is not None else 0)
+        found[layer.name] = LayerCycles(cycles, layer.bound)
     return found
 
 

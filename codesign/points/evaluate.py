@@ -21,6 +21,7 @@ from tilewright.isa.program.program import Program, place_regions
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.errors import SimulatorError
 from tilewright.simulator.profile import profile, utilisation
+from tilewright.simulator.run_profile import LayerProfile, RunProfile
 
 PJ_IN_MJ = 1e9
 
@@ -100,13 +101,13 @@ class Measured:
     machine: Machine
     effort: int
     programs: tuple[Program, ...]
-    profiles: tuple[Mapping[str, Any], ...]
+    profiles: tuple[RunProfile, ...]
     host_nodes: tuple[HostNode, ...]
     compile_seconds: float
 
-    def layers(self) -> list[Mapping[str, Any]]:
+    def layers(self) -> list[LayerProfile]:
         """The profiles of all programs' layers."""
-        return [layer for each in self.profiles for layer in each["layers"]]
+        return [layer for each in self.profiles for layer in each.layers]
 
 
 def evaluate(network: Network, machine: Machine, effort: int = 1, price: Price | None = None) -> Outcome:
@@ -156,9 +157,8 @@ def failure(network: Network, machine: Machine, effort: int, stage: str, reason:
 def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
     """The figures of what was measured; with a `price`, with energy."""
     machine = found.machine
-    cycles, macs, array_macs = (
-        sum(int(each[key]) for each in found.profiles) for key in ("cycles", "macs", "array_macs")
-    )
+    cycles = sum(each.cycles for each in found.profiles)
+    array_macs = sum(each.array_macs for each in found.profiles)
     instructions = sum(len(program.instructions) for program in found.programs)
     energies = None if price is None else _energies(found, price)
     estimated, error = ((), 0.0) if energies is None or price is None else _estimated(energies, price)
@@ -169,9 +169,9 @@ def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
         machine_key=machine_key(machine),
         effort=found.effort,
         cycles=cycles,
-        macs=macs,
+        macs=sum(each.macs for each in found.profiles),
         utilisation=utilisation(array_macs, cycles, machine),
-        dram_bytes=sum(sum(each["dram_bytes"].values()) for each in found.profiles),
+        dram_bytes=sum(each.dram_bytes.moved for each in found.profiles),
         on_chip_mj=None if energies is None else _on_chip_mj(energies),
         dram_mj=None if energies is None else sum(layer.dram_pj for layer in energies) / PJ_IN_MJ,
         host_nodes=len(found.host_nodes),

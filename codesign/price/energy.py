@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from tilewright.codesign.price.accesses import Accesses, accesses
 from tilewright.codesign.price.macros import MemoryPrice
@@ -17,6 +16,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 from tilewright.rtl.memory import ways_of
 from tilewright.simulator.profile import instructions_of_layers, layers_of
+from tilewright.simulator.run_profile import RunProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,16 @@ class LayerEnergy:
         return sum(known) if len(known) == len(self.memories_pj) else None
 
 
-def energy_of_layers(
-    price: Price, program: Program, profile: Mapping[str, Any], dram_pj_per_byte: float
-) -> list[LayerEnergy]:
+def energy_of_layers(price: Price, program: Program, profile: RunProfile, dram_pj_per_byte: float) -> list[LayerEnergy]:
     """Energy by layer; `profile` is the program's, which has the layers' DRAM bytes, those of fetch included."""
     layers = layers_of(program)
     found = []
-    for layer, indices, costs in zip(layers, instructions_of_layers(program, layers), profile["layers"], strict=True):
+    for layer, indices, costs in zip(layers, instructions_of_layers(program, layers), profile.layers, strict=True):
         counts = accesses(price.machine, (program.instructions[index] for index in indices))
-        dram = dram_pj_per_byte * sum(costs["dram_bytes"].values())
+        dram = dram_pj_per_byte * costs.dram_bytes.moved
         memories = _memories(price.machine, price.memories, counts)
         own = [program.instructions[index] for index in indices]
-        found.append(LayerEnergy(layer.name, layer.macs, memories, dram, logic_pj(price, own, costs["cycles"])))
+        found.append(LayerEnergy(layer.name, layer.macs, memories, dram, logic_pj(price, own, costs.cycles)))
     return found
 
 

@@ -33,6 +33,6 @@ def verify_dropped(space: Space, study: Study, entry: Entry, machine: Machine, n
             return holds(f"{network.name} fails in the stage {found.stage}: it would not be on the front")
         if found.host_nodes:
             return holds(f"{network.name} leaves nodes to the host: it would not be on the front")
-        cycles += weighted.weight * sum(int(each["cycles"]) for each in found.profiles)
+        cycles += weighted.weight * sum(each.cycles for each in found.profiles)
     text = f"{cycles:,.0f} cycles, dropped for {least:,.0f} at best"
     return holds(text) if cycles >= least else fails(text)

@@ -48,7 +48,7 @@ def main() -> None:
 
 def cycles_of(name: str, isa: str, changes: Sequence[str]) -> int:
     """The cycles of a network's program, without what the host computes."""
-    cycles: int = tilewright.compile(int8_network(name), isa, changes).profile()["cycles"]
+    cycles: int = tilewright.compile(int8_network(name), isa, changes).run_profile().cycles
     return cycles
 
 

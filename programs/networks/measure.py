@@ -135,7 +135,7 @@ def _simulate(name: str, folder: Path, isa: str, overrides: Sequence[str]) -> di
     profile = program.run(inputs).profile
     seconds = process_time() - start
     assert profile is not None
-    return asdict(Simulated(seconds, _peak(), profile["cycles"], profile["macs"], profile["utilisation"]))
+    return asdict(Simulated(seconds, _peak(), profile.typed.cycles, profile.typed.macs, profile.typed.utilisation))
 
 
 def _model(folder: Path) -> Path:

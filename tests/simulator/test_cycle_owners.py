@@ -100,11 +100,11 @@ def test_no_layer_beside_another_uses_more_than_all_of_the_array() -> None:
     assert overlapping_layers(program, counters) > 10
     found = profile(program, counters)
     places = program.machine.array.rows * program.machine.array.cols
-    assert sum(layer["cycles"] for layer in found["layers"]) == found["cycles"] == counters.cycles
-    for layer in found["layers"]:
-        assert 0 <= layer["utilisation"] <= 1, layer["name"]
-        assert min(layer["loss"].values()) >= 0, layer["name"]
-        assert sum(layer["loss"].values()) == pytest.approx(layer["cycles"] - layer["array_macs"] / places)
+    assert sum(layer.cycles for layer in found.layers) == found.cycles == counters.cycles
+    for layer in found.layers:
+        assert 0 <= layer.utilisation <= 1, layer.name
+        assert min(layer.loss.values()) >= 0, layer.name
+        assert sum(layer.loss.values()) == pytest.approx(layer.cycles - layer.array_macs / places)
 
 
 def overlapping_layers(program: Program, counters: RunCounters) -> int:

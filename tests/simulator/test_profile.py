@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.program import Layer, Program, place_regions
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.profile import profile
+from tilewright.simulator.run_profile import DramBytes, Resource, RunProfile
 
 
 def layered(program: Program, rng: np.random.Generator) -> Program:
@@ -33,7 +32,7 @@ def layered(program: Program, rng: np.random.Generator) -> Program:
     return replace(program, layers=layers, provenance=tuple(provenance) if rng.random() < 0.7 else ())
 
 
-def profile_of(program: Program) -> dict[str, Any]:
+def profile_of(program: Program) -> RunProfile:
     return profile(program, simulate_cycles(program, place_regions(program.limits)))
 
 
@@ -43,26 +42,26 @@ def test_everything_adds_up(name: str) -> None:
     for seed in range(8):
         rng = np.random.default_rng(seed)
         found = profile_of(layered(random_program(machine, rng, 16), rng))
-        layers = found["layers"]
-        assert sum(layer["cycles"] for layer in layers) == found["cycles"]
-        assert sum(layer["macs"] for layer in layers) == found["macs"]
-        for way in ("read", "written"):
-            assert sum(layer["dram_bytes"][way] for layer in layers) == found["dram_bytes"][way], f"seed {seed}"
+        layers = found.layers
+        assert sum(layer.cycles for layer in layers) == found.cycles
+        assert sum(layer.macs for layer in layers) == found.macs
+        assert sum(layer.dram_bytes.read for layer in layers) == found.dram_bytes.read, f"seed {seed}"
+        assert sum(layer.dram_bytes.written for layer in layers) == found.dram_bytes.written, f"seed {seed}"
         for layer in layers:
-            full = layer["array_macs"] / (machine.array.rows * machine.array.cols)
-            assert sum(layer["loss"].values()) == pytest.approx(layer["cycles"] - full), f"seed {seed}"
-            assert layer["array_macs"] <= layer["macs"] and layer["utilisation"] <= 1
-            assert min(layer["loss"].values()) >= 0
-        for engine in found["engines"].values():
-            total = engine["busy"] + sum(engine["wait"].values()) + sum(engine["stall"].values()) + engine["idle"]
-            assert total == found["cycles"]
+            full = layer.array_macs / (machine.array.rows * machine.array.cols)
+            assert sum(layer.loss.values()) == pytest.approx(layer.cycles - full), f"seed {seed}"
+            assert layer.array_macs <= layer.macs and layer.utilisation <= 1
+            assert min(layer.loss.values()) >= 0
+        for engine in found.engines.values():
+            total = engine.busy + sum(engine.wait.values()) + sum(engine.stall.values()) + engine.idle
+            assert total == found.cycles
 
 
 def test_no_run_is_faster_than_its_bounds() -> None:
     machine = load_machine("tiny8")
     for seed in range(8):
         found = profile_of(random_program(machine, np.random.default_rng(seed), 16))
-        assert found["cycles"] >= max(found["bound_cycles"].values())
+        assert found.cycles >= max(found.bound_cycles.values())
 
 
 def test_a_load_and_a_product_by_hand() -> None:
@@ -77,26 +76,26 @@ def test_a_load_and_a_product_by_hand() -> None:
     program = replace(program_of(machine, (load, mma)), layers=layers)
     counters = simulate_cycles(program, place_regions(program.limits))
     found = profile(program, counters)
-    assert [layer["name"] for layer in found["layers"]] == ["load", "product"]
-    first, second = found["layers"]
+    assert [layer.name for layer in found.layers] == ["load", "product"]
+    first, second = found.layers
     started, retired = counters.started.tolist(), counters.retired.tolist()
-    assert (first["cycles"], second["cycles"]) == (retired[0], retired[1] - retired[0])
+    assert (first.cycles, second.cycles) == (retired[0], retired[1] - retired[0])
     # The load's layer: nothing is in flight until it starts, then only the load.
-    assert first["loss"] == {
+    assert first.loss == {
         **{"edge": 0.0, "array": 0.0, "vector": 0.0, "store": 0.0},
         **{"load": float(retired[0] - started[0]), "idle": float(started[0])},
     }
     # The product starts in the cycle in which the load's completion shows, and is in flight to the end: 20 of its
     # cycles are vectors, of which 640 / 64 = 10 would do.
-    assert second["loss"] == {
+    assert second.loss == {
         **{"edge": 10.0, "vector": 0.0, "load": 0.0, "store": 0.0, "idle": 0.0},
-        "array": float(second["cycles"] - 20),
+        "array": float(second.cycles - 20),
     }
-    assert second["utilisation"] == 640 / (second["cycles"] * 64)
-    assert first["bound_cycles"] == {"compute": 0, "dram": 8 + instruction_beats, "vector": 0, "weights": 0}
-    assert second["bound_cycles"] == {"compute": 20, "dram": instruction_beats, "vector": 0, "weights": 8}
-    assert (first["bound"], second["bound"]) == ("dram", "compute")
-    assert first["dram_bytes"] == {"read": 64 + machine.instruction_bytes, "written": 0}
+    assert second.utilisation == 640 / (second.cycles * 64)
+    assert first.bound_cycles == {"compute": 0, "dram": 8 + instruction_beats, "vector": 0, "weights": 0}
+    assert second.bound_cycles == {"compute": 20, "dram": instruction_beats, "vector": 0, "weights": 8}
+    assert (first.bound, second.bound) == ("dram", "compute")
+    assert first.dram_bytes == DramBytes(64 + machine.instruction_bytes, 0)
 
 
 def test_an_unaligned_store_takes_the_beats_that_it_overlaps() -> None:
@@ -105,15 +104,10 @@ def test_an_unaligned_store_takes_the_beats_that_it_overlaps() -> None:
     fields = {"trip.k": 3, "y.k": 1, "d.region": REGIONS.index("outputs"), "d.base": 5, "d.k": 64}
     program = program_of(machine, (make_instruction(machine.format("store_act"), fields),))
     found = profile_of(program)
-    assert found["dram_bytes"]["written"] == 24
-    assert found["bound_cycles"]["dram"] == max(6, machine.instruction_bytes // 8)
-
-
-def test_is_json() -> None:
-    found = profile_of(random_program(load_machine("tiny8"), np.random.default_rng(0), 12))
-    assert json.loads(json.dumps(found)) == found
+    assert found.dram_bytes.written == 24
+    assert found.bound_cycles[Resource.DRAM] == max(6, machine.instruction_bytes // 8)
 
 
 def test_an_empty_program_has_a_profile() -> None:
     found = profile_of(program_of(load_machine("tiny8"), ()))
-    assert (found["cycles"], found["utilisation"], found["layers"][0]["bound"]) == (0, 0.0, "none")
+    assert (found.cycles, found.utilisation, found.layers[0].bound) == (0, 0.0, "none")

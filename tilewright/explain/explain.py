@@ -17,21 +17,21 @@ from tilewright.values.compiled import Compiled
 
 def explain_network(network: Program, programs: Sequence[Compiled], changes: Sequence[WhatIf]) -> dict[str, Any]:
     """Every layer with its cycles and what was decided; the remarks of all programs; what changes would do."""
-    profile = network.profile()
+    profile = network.run_profile()
     facts = [fact for compiled in programs for fact in layer_facts(compiled, planner_of(compiled).plan())]
     layers = [
-        {**asdict(fact), "tiles": _tiles(fact), "cycles": layer["cycles"]}
-        for fact, layer in zip(facts, profile["layers"], strict=True)
+        {**asdict(fact), "tiles": _tiles(fact), "cycles": layer.cycles}
+        for fact, layer in zip(facts, profile.layers, strict=True)
     ]
     return {
         "isa": network.machine.name,
-        "cycles": profile["cycles"],
+        "cycles": profile.cycles,
         "layers": layers,
         "through_dram": through_dram(facts),
         "remarks": {
             about: text for each in programs for about, text in each.program.metadata.items() if about != MODEL
         },
-        "host_nodes": profile.get("host_nodes", []),
+        "host_nodes": [asdict(node) for node in profile.host_nodes],
         "what_if": [asdict(change) for change in changes],
     }
 
@@ -42,7 +42,7 @@ def explain_layer(network: Program, programs: Sequence[Compiled], name: str) -> 
     planner = planner_of(compiled)
     plan = planner.plan()
     fact = layer_facts(compiled, plan)[position]
-    profiles = network.profile()["layers"]
+    profiles = network.run_profile().layers
     before = sum(len(each.selection.covers) for each in programs[: programs.index(compiled)])
     covers = [
         {**asdict(each), "cost": each.cost}
@@ -52,14 +52,14 @@ def explain_layer(network: Program, programs: Sequence[Compiled], name: str) -> 
         )
         if each.nest == name
     ]
-    cycles = sum(layer["cycles"] for layer in profiles[before : before + len(compiled.selection.covers)])
+    cycles = sum(layer.cycles for layer in profiles[before : before + len(compiled.selection.covers)])
     others = other_tiles(compiled, planner, plan, position)
     return {
         "isa": network.machine.name,
         **asdict(fact),
         "nodes": [str(node) for node in compiled.selection.covers[position].nest.nodes],
         "tiles": _tiles(fact),
-        "cycles": profiles[before + position]["cycles"],
+        "cycles": profiles[before + position].cycles,
         "program_cycles": cycles,
         "covers": covers,
         "other_tiles": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import prod
 from typing import Any
 
@@ -29,19 +30,19 @@ NEEDS_MODEL = (
 
 def explain_program(network: Program) -> dict[str, Any]:
     """Every layer with its cycles, instructions, sources and loads, as the instructions show them; and the remarks."""
-    profile = network.profile()
+    profile = network.run_profile()
     layers = [layer for program in network.programs for layer in _layers(program)]
     return {
         "isa": network.machine.name,
-        "cycles": profile["cycles"],
+        "cycles": profile.cycles,
         "model": ", ".join(dict.fromkeys(of.metadata[MODEL] for of in network.programs if MODEL in of.metadata)),
         "layers": [
-            {**layer, "cycles": of["cycles"]} for layer, of in zip(layers, profile["layers"], strict=True)
+            {**layer, "cycles": of.cycles} for layer, of in zip(layers, profile.layers, strict=True)
         ],
         "remarks": {
             about: text for of in network.programs for about, text in of.metadata.items() if about != MODEL
         },
-        "host_nodes": profile["host_nodes"],
+        "host_nodes": [asdict(node) for node in profile.host_nodes],
     }  # fmt: skip
 
 

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tilewright.profiles.causes import CAUSES, losses, parts
 from tilewright.profiles.layers import distinct_names
 from tilewright.tables import percent, print_table
 
-Row = tuple[Any, ...]
+if TYPE_CHECKING:
+    from tilewright.simulator.run_profile import LayerProfile, RunProfile
+
+Row = tuple[str | int, ...]
+
+LayerRow = tuple[str, int | str, int | str, str, str]
+"""A layer, its cycles here and there, the difference, and the cause that changed most; no cycles where it is not."""
 
 
-def print_against(profile: Mapping[str, Any], other: Mapping[str, Any], name: str, other_name: str) -> None:
+def print_against(profile: RunProfile, other: RunProfile, name: str, other_name: str) -> None:
     """Cycles of this profile against the other's: in all, by cause, and by layer, the largest change first."""
-    cycles, before = profile["cycles"], other["cycles"]
-    print(f"{name} on {profile['isa']}: {cycles:,} cycles; {other_name} on {other['isa']}: {before:,}.")
+    cycles, before = profile.cycles, other.cycles
+    print(f"{name} on {profile.isa}: {cycles:,} cycles; {other_name} on {other.isa}: {before:,}.")
     if before:
         print(f"{_faster(cycles, before)}.")
     print()
     columns = (name, other_name, "difference")
     print_table("By cause, in cycles", ("cause", *columns), by_cause(profile, other))
     print()
-    print_table("By layer, in cycles", ("layer", *columns, "mostly"), by_layer(profile, other))
+    print_table("By layer, in cycles", ("layer", *columns, "mostly"), by_layer(profile.layers, other.layers))
 
 
 def _faster(cycles: int, before: int) -> str:
@@ -31,38 +37,38 @@ def _faster(cycles: int, before: int) -> str:
     return f"{percent(abs(cycles - before) / before)} {'fewer' if cycles < before else 'more'} cycles than the other"
 
 
-def by_cause(profile: Mapping[str, Any], other: Mapping[str, Any]) -> list[Row]:
+def by_cause(profile: RunProfile, other: RunProfile) -> list[Row]:
     """A row for each cause with cycles in either profile, and the total."""
-    own, others = parts(profile["cycles"], losses(profile)), parts(other["cycles"], losses(other))
-    rows = [
+    own, others = parts(profile.cycles, losses(profile)), parts(other.cycles, losses(other))
+    rows: list[Row] = [
         (cause, round(own[cause]), round(others[cause]), signed(round(own[cause]) - round(others[cause])))
         for cause in own
         if round(own[cause]) or round(others[cause])
     ]
-    difference = profile["cycles"] - other["cycles"]
-    return [*rows, ("total", profile["cycles"], other["cycles"], signed(difference))]
+    difference = profile.cycles - other.cycles
+    return [*rows, ("total", profile.cycles, other.cycles, signed(difference))]
 
 
-def by_layer(profile: Mapping[str, Any], other: Mapping[str, Any]) -> list[Row]:
+def by_layer(layers: Sequence[LayerProfile], before: Sequence[LayerProfile]) -> list[LayerRow]:
     """Layers of the same name together, then those of one profile alone; `mostly` is the cause that changed most."""
-    own, others = (dict(zip(distinct_names(of["layers"]), of["layers"], strict=True)) for of in (profile, other))
-    rows: list[tuple[int, Row]] = []
+    own, others = (dict(zip(distinct_names(of), of, strict=True)) for of in (layers, before))
+    rows: list[tuple[int, LayerRow]] = []
     for name in dict.fromkeys((*own, *others)):
         one, two = own.get(name), others.get(name)
         if one is None or two is None:
             alone = one or two
             assert alone is not None
-            difference = alone["cycles"] if two is None else -alone["cycles"]
-            cells = (alone["cycles"], "") if two is None else ("", alone["cycles"])
+            difference = alone.cycles if two is None else -alone.cycles
+            cells = (alone.cycles, "") if two is None else ("", alone.cycles)
             rows.append((difference, (name, *cells, signed(difference), "only there")))
             continue
-        difference = one["cycles"] - two["cycles"]
-        rows.append((difference, (name, one["cycles"], two["cycles"], signed(difference), _mostly(one, two))))
+        difference = one.cycles - two.cycles
+        rows.append((difference, (name, one.cycles, two.cycles, signed(difference), _mostly(one, two))))
     return [row for _, row in sorted(rows, key=lambda entry: -abs(entry[0]))]
 
 
-def _mostly(one: Mapping[str, Any], two: Mapping[str, Any]) -> str:
-    changes = {cause: one["loss"][cause] - two["loss"][cause] for cause in CAUSES}
+def _mostly(one: LayerProfile, two: LayerProfile) -> str:
+    changes = {cause: one.loss[cause] - two.loss[cause] for cause in CAUSES}
     cause = max(changes, key=lambda name: abs(changes[name]))
     return f"{cause} {signed(round(changes[cause]))}" if round(changes[cause]) else ""
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.simulator.losses import Loss
+
+if TYPE_CHECKING:
+    from tilewright.simulator.run_profile import RunProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class Cause:
 PRODUCTS = "products"
 """The cycles that a full array would need: not lost. Together with the losses they are the cycles of the run."""
 
-CAUSES: Mapping[str, Cause] = {
+CAUSES: Mapping[Loss, Cause] = {
     Loss.EDGE: Cause(
         "rows and columns of the array that the layers leave empty",
         "a smaller array, or an instruction for such layers",
@@ -48,17 +51,17 @@ MEANINGS: Mapping[str, str] = {
 """Every part of the cycles in words: the products, then what is lost."""
 
 
-def parts(cycles: int, loss: Mapping[str, float]) -> dict[str, float]:
+def parts(cycles: int, loss: Mapping[Loss, float]) -> dict[str, float]:
     """The cycles of a run or a layer by MEANINGS: those of the products, and what is lost; they add up to `cycles`."""
     return {PRODUCTS: cycles - sum(loss.values()), **{cause: loss[cause] for cause in CAUSES}}
 
 
-def losses(profile: Mapping[str, Any]) -> dict[str, float]:
+def losses(profile: RunProfile) -> dict[Loss, float]:
     """The lost cycles of all layers by cause, in the order of CAUSES."""
-    return {cause: sum(layer["loss"][cause] for layer in profile["layers"]) for cause in CAUSES}
+    return {cause: sum(layer.loss[cause] for layer in profile.layers) for cause in CAUSES}
 
 
-def largest_loss(loss: Mapping[str, float]) -> str | None:
+def largest_loss(loss: Mapping[Loss, float]) -> Loss | None:
     """The cause of most lost cycles; None if none are lost."""
-    cause = max(loss, key=lambda name: loss[name], default=None)
+    cause = max(loss, key=lambda each: loss[each], default=None)
     return cause if cause is not None and loss[cause] > 0 else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tilewright.api import Program
     from tilewright.profiles.what_if import Choice, WhatIf
     from tilewright.segments import ProgramRun
+    from tilewright.simulator.run_profile import RunProfile
 
 
 On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim or rtl.")]
@@ -95,33 +96,37 @@ def profile_command(
         choices = _choices(loaded, what_if or ())
         runs = loaded.runs(on, unchecked)
     found = loaded.profile_of(runs)
-    if energy:
-        found = {**found, "energy": program_energy(loaded, program.name)}
-    bounds = _bounds(runs, found["cycles"], choices)
+    from tilewright.simulator.run_profile import profile_json
+
+    value = profile_json(found)
+    energies = program_energy(loaded, program.name) if energy else None
+    if energies is not None:
+        value["energy"] = energies
+    bounds = _bounds(runs, found.cycles, choices)
     if bounds is not None:
-        found = {**found, "what_if": bounds.as_json()}
-    position = None if layer is None else list(found["layers"]).index(layer_named(found, layer))
+        value["what_if"] = bounds.as_json()
+    position = None if layer is None else found.layers.index(layer_named(found, layer))
     if trace is not None:
         _write_trace(trace, runs, position)
     if html is not None:
         _write_page(html, program.name, found, runs, view)
     if csv is not None:
         _write_csv(csv, found)
-    is_free = report(found, json)
+    is_free = report(value, json)
     if not is_free or ON_TERMINAL in (csv, trace, html):
         return
     if against is not None:
         with running(against, on, isa, set, budget) as other:
-            compared = other.profile(on, unchecked)
+            compared = other.run_profile(on, unchecked)
         _print_against(found, compared, program, against)
     elif position is not None:
         _print_layer(found, runs, position, top)
     elif bounds is not None:
-        _print_bounds(bounds, program, found["isa"])
+        _print_bounds(bounds, program, found.isa)
     else:
         _print_profile(found, view)
-    if energy:
-        print_energy(found["energy"])
+    if energies is not None:
+        print_energy(energies)
 
 
 def _require_alone(what_if: list[str] | None, against: Path | None, layer: str | None) -> None:
@@ -171,19 +176,19 @@ def _write_trace(path: Path, runs: Sequence[ProgramRun], layer: int | None) -> N
     write_output(path, trace_bytes(runs, layer))
 
 
-def _write_page(path: Path, name: str, profile: Mapping[str, Any], runs: Sequence[ProgramRun], view: View) -> None:
+def _write_page(path: Path, name: str, profile: RunProfile, runs: Sequence[ProgramRun], view: View) -> None:
     from tilewright.profiles.page.page import page
 
-    write_output(path, page(f"{name} on {profile['isa']}", profile, runs, view))
+    write_output(path, page(f"{name} on {profile.isa}", profile, runs, view))
 
 
-def _write_csv(path: Path, profile: Mapping[str, Any]) -> None:
+def _write_csv(path: Path, profile: RunProfile) -> None:
     from tilewright.profiles.csv import layers_csv
 
-    write_output(path, layers_csv(profile))
+    write_output(path, layers_csv(profile.layers))
 
 
-def _print_against(profile: Mapping[str, Any], other: Mapping[str, Any], program: Path, against: Path) -> None:
+def _print_against(profile: RunProfile, other: RunProfile, program: Path, against: Path) -> None:
     """Two profiles under the names of their files; under their paths where the names are equal."""
     from tilewright.profiles.against import print_against
 
@@ -191,15 +196,15 @@ def _print_against(profile: Mapping[str, Any], other: Mapping[str, Any], program
     print_against(profile, other, *names)
 
 
-def _print_layer(profile: Mapping[str, Any], runs: Sequence[ProgramRun], position: int, top: int | None) -> None:
+def _print_layer(profile: RunProfile, runs: Sequence[ProgramRun], position: int, top: int | None) -> None:
     from tilewright.profiles.one_layer import instructions_of_layer, print_layer, run_of_layer
 
     timed = instructions_of_layer(runs, position)
-    print_layer(profile["layers"][position], run_of_layer(runs, position)[0].program, timed, top)
+    print_layer(profile.layers[position], run_of_layer(runs, position)[0].program, timed, top)
 
 
-def _print_profile(profile: Mapping[str, Any], view: View) -> None:
+def _print_profile(profile: RunProfile, view: View) -> None:
     from tilewright.compile_report import print_host_nodes
 
     print_profile(profile, view)
-    print_host_nodes(profile["host_nodes"])
+    print_host_nodes(profile.host_nodes)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tilewright.simulator.run_profile import LayerProfile, profile_json
 
-def layers_csv(profile: Mapping[str, Any]) -> str:
+
+def layers_csv(layers: Sequence[LayerProfile]) -> str:
     """A line a layer, headed by the keys of docs/profile.md; keys in keys are joined by a point: `loss.edge`."""
-    rows = [dict(_flat("", layer)) for layer in profile["layers"]]
+    rows = [dict(_flat("", profile_json(layer))) for layer in layers]
     text = io.StringIO()
     writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator="\n")
     writer.writeheader()

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.tables import print_table
 
+if TYPE_CHECKING:
+    from tilewright.simulator.run_profile import RunProfile
 
-def print_engines(profile: Mapping[str, Any]) -> None:
+
+def print_engines(profile: RunProfile) -> None:
     """A column for each engine, a row for each use of its cycles; every column adds up to the run."""
-    engines = profile["engines"]
+    engines = profile.engines
     if not engines:
-        print(f"{profile['isa']}'s hardware does not count what its engines do: `counters: all` in its file does.")
+        print(f"{profile.isa}'s hardware does not count what its engines do: `counters: all` in its file does.")
         return
     uses = {
         name: {
-            "busy": of["busy"],
-            **_prefixed("wait", of["wait"]),
-            **_prefixed("stall", of["stall"]),
-            "idle": of["idle"],
+            "busy": of.busy,
+            **_prefixed("wait", of.wait),
+            **_prefixed("stall", of.stall),
+            "idle": of.idle,
         }
         for name, of in engines.items()
     }

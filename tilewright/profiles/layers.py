@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.simulator.run_profile import LayerProfile
 
 
-def moved_bytes(counted: Mapping[str, Any]) -> int:
-    """The bytes of DRAM that a layer, or a whole run, reads and writes."""
-    return int(counted["dram_bytes"]["read"] + counted["dram_bytes"]["written"])
-
-
-def distinct_names(layers: Sequence[Mapping[str, Any]]) -> list[str]:
+def distinct_names(layers: Sequence[LayerProfile]) -> list[str]:
     """The layers' names; of those that share one, each after the first with its number among them."""
     count: dict[str, int] = {}
     found = []
     for layer in layers:
-        name = layer["name"]
+        name = layer.name
         count[name] = count.get(name, 0) + 1
         found.append(name if count[name] == 1 else f"{name} ({count[name]})")
     return found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.isa.assembly.disassembler import format_instruction
 from tilewright.isa.machine.encoding import Instruction
@@ -13,6 +13,9 @@ from tilewright.profiles.causes import MEANINGS, PRODUCTS, parts
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.tables import percent, print_table
+
+if TYPE_CHECKING:
+    from tilewright.simulator.run_profile import LayerProfile
 
 SHOWN_INSTRUCTIONS = 24
 """As many are listed unless more are asked for."""
@@ -64,18 +67,18 @@ def timed_instructions(run: ProgramRun, indices: Sequence[int]) -> Iterator[Time
         yield TimedInstruction(index, instructions[index], started, int(counters.retired[index]), held_by)
 
 
-def print_layer(layer: Mapping[str, Any], program: Program, timed: Sequence[TimedInstruction], top: int | None) -> None:
+def print_layer(layer: LayerProfile, program: Program, timed: Sequence[TimedInstruction], top: int | None) -> None:
     """The layer's cycles by cause, the bounds of its own instructions, its instructions in all, then one by one."""
-    cycles = layer["cycles"]
-    title = f"{layer['name']}: {cycles:,} cycles, {percent(layer['utilisation'])} of the array"
+    cycles = layer.cycles
+    title = f"{layer.name}: {cycles:,} cycles, {percent(layer.utilisation)} of the array"
     rows = [
         (cause, round(part), _share(part, cycles), MEANINGS[cause])
-        for cause, part in parts(cycles, layer["loss"]).items()
+        for cause, part in parts(cycles, layer.loss).items()
         if cause == PRODUCTS or round(part)
     ]
     print_table(title, ("cause", "cycles", "share", ""), rows)
     print()
-    bounds = layer["bound_cycles"].items()
+    bounds = layer.bound_cycles.items()
     print_table("At the least, if nothing else limited it", ("resource", "cycles"), bounds)
     print()
     print_table(

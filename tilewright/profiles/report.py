@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from tilewright.errors import InputError
 from tilewright.profiles.causes import CAUSES, MEANINGS, PRODUCTS, largest_loss, losses, parts
 from tilewright.profiles.engines import print_engines
-from tilewright.profiles.layers import moved_bytes
+from tilewright.simulator.losses import Loss
 from tilewright.tables import percent, print_table, terminal_width
+
+if TYPE_CHECKING:
+    from tilewright.simulator.run_profile import LayerProfile, RunProfile
 
 WIDE_COLUMNS = 140
 """From this width on, the table of layers has the multiply-accumulates, and a column for each cause of loss."""
@@ -32,17 +35,17 @@ class View:
     top: int | None = None
     clock_mhz: float | None = None
 
-    def layers(self, profile: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def layers(self, profile: RunProfile) -> list[LayerProfile]:
         """The layers in this order, as many as are shown."""
-        layers = list(profile["layers"])
+        layers = list(profile.layers)
         if self.order == "cycles":
-            layers.sort(key=lambda layer: -layer["cycles"])
+            layers.sort(key=lambda layer: -layer.cycles)
         elif self.order == "loss":
-            layers.sort(key=lambda layer: -sum(layer["loss"].values()))
+            layers.sort(key=lambda layer: -sum(layer.loss.values()))
         return layers if self.top is None else layers[: self.top]
 
 
-def print_profile(profile: Mapping[str, Any], view: View = View()) -> None:  # noqa: B008
+def print_profile(profile: RunProfile, view: View = View()) -> None:  # noqa: B008
     """Four lines, the layers, where the cycles went, and what each engine did."""
     for line in headline(profile, view):
         print(line)
@@ -54,16 +57,16 @@ def print_profile(profile: Mapping[str, Any], view: View = View()) -> None:  # n
     print_engines(profile)
 
 
-def headline(profile: Mapping[str, Any], view: View = View()) -> tuple[str, ...]:  # noqa: B008
+def headline(profile: RunProfile, view: View = View()) -> tuple[str, ...]:  # noqa: B008
     """The run, the layers that cost most, and the largest cause of loss with what may help."""
-    cycles = profile["cycles"]
+    cycles = profile.cycles
     if not cycles:
         return ("No cycles: nothing runs on the machine.",)
-    used = f"{percent(profile['utilisation'])} of the array's multiply-accumulates are used"
-    lines = [f"{cycles:,} cycles{time_of(cycles, view.clock_mhz)} on {profile['isa']}; {used}."]
+    used = f"{percent(profile.utilisation)} of the array's multiply-accumulates are used"
+    lines = [f"{cycles:,} cycles{time_of(cycles, view.clock_mhz)} on {profile.isa}; {used}."]
     dearest = View("cycles", DEAREST).layers(profile)
-    if len(profile["layers"]) > 1:
-        named = ", ".join(f"{layer['name']} {percent(layer['cycles'] / cycles)}" for layer in dearest)
+    if len(profile.layers) > 1:
+        named = ", ".join(f"{layer.name} {percent(layer.cycles / cycles)}" for layer in dearest)
         lines.append(f"Most cycles: {named}.")
     loss = losses(profile)
     cause = largest_loss(loss)
@@ -83,45 +86,46 @@ def time_of(cycles: int, clock_mhz: float | None) -> str:
     return f" ({time} at {clock_mhz:g} MHz)"
 
 
-def print_layers(profile: Mapping[str, Any], view: View = View()) -> None:  # noqa: B008
+def print_layers(profile: RunProfile, view: View = View()) -> None:  # noqa: B008
     """A row a layer; on a wide terminal with all causes of loss, in cycles."""
     is_wide = terminal_width() >= WIDE_COLUMNS
     shown = view.layers(profile)
     columns = ["layer", "cycles", "utilisation", "DRAM bytes", "bound", "most lost to"]
     rows = [_row(layer, is_wide) for layer in shown]
-    if len(shown) < len(profile["layers"]):
-        others = [layer for layer in profile["layers"] if not any(layer is one for one in shown)]
+    if len(shown) < len(profile.layers):
+        others = [layer for layer in profile.layers if not any(layer is one for one in shown)]
         rows.append(_others(others, is_wide))
-    cause = _most_lost(losses(profile), profile["cycles"])
-    total = ["total", profile["cycles"], percent(profile["utilisation"]), moved_bytes(profile), "", cause]
+    cause = _most_lost(losses(profile), profile.cycles)
+    total = ["total", profile.cycles, percent(profile.utilisation), profile.dram_bytes.moved, "", cause]
     if is_wide:
         columns += ["MACs", *(f"lost to {name}" for name in CAUSES)]
-        total += [profile["macs"], *(round(value) for value in losses(profile).values())]
-    print_table(f"Layers on {profile['isa']}", columns, [*rows, total])
+        total += [profile.macs, *(round(value) for value in losses(profile).values())]
+    print_table(f"Layers on {profile.isa}", columns, [*rows, total])
 
 
-def _row(layer: Mapping[str, Any], is_wide: bool) -> list[Any]:
-    cause = _most_lost(layer["loss"], layer["cycles"])
-    row = [layer["name"], layer["cycles"], percent(layer["utilisation"]), moved_bytes(layer), layer["bound"], cause]
-    return [*row, layer["macs"], *(round(layer["loss"][name]) for name in CAUSES)] if is_wide else row
+def _row(layer: LayerProfile, is_wide: bool) -> list[str | int]:
+    cause = _most_lost(layer.loss, layer.cycles)
+    used, moved = percent(layer.utilisation), layer.dram_bytes.moved
+    row: list[str | int] = [layer.name, layer.cycles, used, moved, layer.bound, cause]
+    return [*row, layer.macs, *(round(layer.loss[name]) for name in CAUSES)] if is_wide else row
 
 
-def _others(layers: Sequence[Mapping[str, Any]], is_wide: bool) -> list[Any]:
-    dram = sum(map(moved_bytes, layers))
-    cycles, macs = sum(layer["cycles"] for layer in layers), sum(layer["macs"] for layer in layers)
-    row = [f"{len(layers)} others", cycles, "", dram, "", ""]
-    loss = [round(sum(layer["loss"][name] for layer in layers)) for name in CAUSES]
+def _others(layers: Sequence[LayerProfile], is_wide: bool) -> list[str | int]:
+    dram = sum(layer.dram_bytes.moved for layer in layers)
+    cycles, macs = sum(layer.cycles for layer in layers), sum(layer.macs for layer in layers)
+    row: list[str | int] = [f"{len(layers)} others", cycles, "", dram, "", ""]
+    loss = [round(sum(layer.loss[name] for layer in layers)) for name in CAUSES]
     return [*row, macs, *loss] if is_wide else row
 
 
-def _most_lost(loss: Mapping[str, float], cycles: int) -> str:
+def _most_lost(loss: Mapping[Loss, float], cycles: int) -> str:
     cause = largest_loss(loss)
     return "" if cause is None or not cycles else f"{cause} {100 * loss[cause] / cycles:.0f} %"
 
 
-def print_causes(profile: Mapping[str, Any]) -> None:
+def print_causes(profile: RunProfile) -> None:
     """Every cycle of the run once: what a full array would need, and the rest by cause."""
-    cycles = profile["cycles"]
+    cycles = profile.cycles
     if not cycles:
         return
     shares = parts(cycles, losses(profile))
@@ -133,13 +137,13 @@ def print_causes(profile: Mapping[str, Any]) -> None:
     print_table("Where the cycles went", ("cause", "cycles", "share", ""), rows)
 
 
-def layer_named(profile: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def layer_named(profile: RunProfile, name: str) -> LayerProfile:
     """The layer of this name, or the only one whose name contains it. Raises InputError."""
-    layers: Sequence[Mapping[str, Any]] = profile["layers"]
-    found = [layer for layer in layers if layer["name"] == name] or [layer for layer in layers if name in layer["name"]]
+    layers = profile.layers
+    found = [layer for layer in layers if layer.name == name] or [layer for layer in layers if name in layer.name]
     if len(found) == 1:
         return found[0]
-    known = ", ".join(layer["name"] for layer in (found or layers)[:12])
+    known = ", ".join(layer.name for layer in (found or layers)[:12])
     more = ", …" if len(found or layers) > 12 else ""
     fault = f"{len(found)} layers are called like {name!r}" if found else f"no layer {name!r}"
     raise InputError(f"{fault}; there are: {known}{more}")

@@ -36,6 +36,7 @@ def profile_command(
     from tilewright.codesign.explore.study import Study
     from tilewright.profiles.report import View, print_profile
     from tilewright.progress import progress
+    from tilewright.simulator.run_profile import profile_json
     from tilewright.studies.profiles import network_of, point_of, profile_of
 
     if html == ON_TERMINAL and json == ON_TERMINAL:
@@ -48,7 +49,7 @@ def profile_command(
         typer.echo(profiled.note, err=True)
     if html is not None:
         write_output(html, profiled.html())
-    if report(profiled.profile, json) and html != ON_TERMINAL:
+    if report(profile_json(profiled.profile), json) and html != ON_TERMINAL:
         print_profile(profiled.profile, View())
 
 

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tilewright import api
 from tilewright.codesign.errors import StudyError
@@ -19,6 +18,7 @@ from tilewright.codesign.points.network import read_network
 from tilewright.isa.errors import did_you_mean
 from tilewright.profiles.page.page import page
 from tilewright.segments import ProgramRun
+from tilewright.simulator.run_profile import RunProfile
 
 LONGEST = 80
 """Characters of a file's name that say what is in it; then comes what tells it from others."""
@@ -29,7 +29,7 @@ class PointProfile:
     """A network's profile on the machine of a point; `note` is what is to be said of it."""
 
     title: str
-    profile: Mapping[str, Any]
+    profile: RunProfile
     runs: Sequence[ProgramRun]
     note: str
 
@@ -51,7 +51,7 @@ def profile_of(study: Study, space: Space, entry: Entry, network: str) -> PointP
     runs = program.runs()
     profile = program.profile_of(runs)
     measured = entry.networks[network].cycles
-    note = f"The study has {measured:,} cycles, by another version." if profile["cycles"] != measured else ""
+    note = f"The study has {measured:,} cycles, by another version." if profile.cycles != measured else ""
     return PointProfile(f"{network} on {machine.name}", profile, runs, note)
 
 

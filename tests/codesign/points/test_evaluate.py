@@ -61,7 +61,7 @@ def test_energy_is_that_of_the_layers() -> None:
     machine = load_machine("tiny8")
     price = price_by_hand(machine)
     program = tilewright.compile(MODEL, machine)
-    layers = energy_of_layers(price, program.binary, program.profile(), 2.0)
+    layers = energy_of_layers(price, program.binary, program.run_profile(), 2.0)
     on_chip = sum((layer.memory_pj or 0.0) + sum((layer.logic_pj or {}).values()) for layer in layers)
 
     found = evaluate(

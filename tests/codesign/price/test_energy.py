@@ -18,6 +18,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import Instruction, make_instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
+from tilewright.simulator.run_profile import DramBytes, LayerProfile, Resource, RunProfile
 
 MACHINE = load_machine("tiny8", ["array.cols=16", "memories.wgt.kib=4", "memories.acc.kib=16"])
 """A row of sums is two words of accumulators, and so a bank of them has two ways."""
@@ -111,6 +112,8 @@ def price(process: Process) -> Price:
 def energy_of(process: Process, one: Instruction, dram: float = 1.0) -> LayerEnergy:
     program = Program(MACHINE, (one,), b"", 0, (), ())
     words = sum(accesses(MACHINE, [one]).writes.values()) * 16 if one.engine.name == "load" else 0
-    profile = {"layers": [{"cycles": CYCLES, "dram_bytes": {"read": MACHINE.instruction_bytes + words, "written": 0}}]}
+    moved = DramBytes(MACHINE.instruction_bytes + words, 0)
+    layer_profile = LayerProfile("", (), CYCLES, 0, 0, 0.0, moved, {}, Resource.NONE, {})
+    profile = RunProfile(MACHINE.name, CYCLES, 0, 0, 0.0, {}, moved, (layer_profile,), {})
     [layer] = energy_of_layers(price(process), program, profile, dram)
     return layer

@@ -6,7 +6,6 @@ import csv
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +17,8 @@ from tilewright.errors import InputError
 from tilewright.profiles.against import by_cause, by_layer
 from tilewright.profiles.causes import CAUSES, largest_loss, losses
 from tilewright.profiles.report import View, headline, layer_named, time_of
+from tilewright.simulator.losses import Loss
+from tilewright.simulator.run_profile import DramBytes, LayerProfile, Resource, RunProfile
 
 
 @pytest.fixture(scope="module")
@@ -32,35 +33,27 @@ def saved(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def layer(name: str, cycles: int, **loss: float) -> dict[str, Any]:
-    return {
-        "name": name,
-        "nodes": [name],
-        "cycles": cycles,
-        "macs": 0,
-        "utilisation": 0.0,
-        "dram_bytes": {"read": 0, "written": 0},
-        "bound_cycles": {"compute": 1},
-        "bound": "compute",
-        "loss": {cause: loss.get(cause, 0.0) for cause in CAUSES},
-    }
+def layer(name: str, cycles: int, **loss: float) -> LayerProfile:
+    causes = {cause: loss.get(cause, 0.0) for cause in Loss}
+    bounds = {Resource.COMPUTE: 1}
+    return LayerProfile(name, (name,), cycles, 0, 0, 0.0, DramBytes(0, 0), bounds, Resource.COMPUTE, causes)
 
 
-def made(*layers: dict[str, Any]) -> dict[str, Any]:
-    cycles = sum(one["cycles"] for one in layers)
-    return {"isa": "made", "cycles": cycles, "utilisation": 0.25, "layers": list(layers)}
+def made(*layers: LayerProfile) -> RunProfile:
+    cycles = sum(one.cycles for one in layers)
+    return RunProfile("made", cycles, 0, 0, 0.25, {}, DramBytes(0, 0), layers, {})
 
 
 def test_says_what_costs_most_and_why() -> None:
     lines = headline(made(layer("a", 100, edge=10.0), layer("b", 300, load=200.0)), View(clock_mhz=100.0))
     assert lines[0].startswith("400 cycles (4 µs at 100 MHz) on made; 25.0 %")
     assert lines[1] == "Most cycles: b 75.0 %, a 25.0 %."
-    assert lines[2] == f"Largest loss: 50.0 %, {CAUSES['load'].meaning}."
-    assert lines[3] == f"What may help: {CAUSES['load'].remedy}."
+    assert lines[2] == f"Largest loss: 50.0 %, {CAUSES[Loss.LOAD].meaning}."
+    assert lines[3] == f"What may help: {CAUSES[Loss.LOAD].remedy}."
 
 
 def test_a_run_without_losses_has_no_largest_one() -> None:
-    assert largest_loss({"edge": 0.0, "array": -3.0}) is None
+    assert largest_loss({Loss.EDGE: 0.0, Loss.ARRAY: -3.0}) is None
     assert len(headline(made(layer("a", 100)))) == 1
 
 
@@ -78,15 +71,15 @@ def test_time_is_cycles_at_a_clock(cycles: int, clock: float | None, text: str) 
 
 def test_layers_come_in_the_order_that_is_asked_for() -> None:
     profile = made(layer("a", 10, edge=1.0), layer("b", 30), layer("c", 20, load=5.0))
-    assert [one["name"] for one in View().layers(profile)] == ["a", "b", "c"]
-    assert [one["name"] for one in View("cycles").layers(profile)] == ["b", "c", "a"]
-    assert [one["name"] for one in View("loss", top=2).layers(profile)] == ["c", "a"]
+    assert [one.name for one in View().layers(profile)] == ["a", "b", "c"]
+    assert [one.name for one in View("cycles").layers(profile)] == ["b", "c", "a"]
+    assert [one.name for one in View("loss", top=2).layers(profile)] == ["c", "a"]
 
 
 def test_a_layer_is_found_by_a_part_of_its_name() -> None:
     profile = made(layer("conv1", 1), layer("conv10", 1), layer("dense", 1))
-    assert layer_named(profile, "conv1")["name"] == "conv1"
-    assert layer_named(profile, "den")["name"] == "dense"
+    assert layer_named(profile, "conv1").name == "conv1"
+    assert layer_named(profile, "den").name == "dense"
     with pytest.raises(InputError, match=r"^2 layers are called like 'conv'; there are: conv1, conv10$"):
         layer_named(profile, "conv")
     with pytest.raises(InputError, match=r"^no layer 'pool'; there are: conv1, conv10, dense$"):
@@ -97,7 +90,7 @@ def test_the_causes_on_the_terminal_are_all_cycles(tilewright: Command, saved: P
     out = tilewright("profile", saved).out
     table = out.split("Where the cycles went\n")[1].split("\n\n")[0]
     shown = [int(number.replace(",", "")) for number in re.findall(r"^\w+ +(-?[\d,]+) ", table, re.MULTILINE)]
-    assert sum(shown) == pytest.approx(program.profile()["cycles"], abs=len(shown))
+    assert sum(shown) == pytest.approx(program.run_profile().cycles, abs=len(shown))
     assert all(len(line) <= 80 for line in table.splitlines())
 
 
@@ -111,7 +104,7 @@ def test_a_wide_terminal_has_a_column_for_each_cause(
 
 def test_shows_a_part_of_the_layers_and_the_rest_in_one_row(tilewright: Command, saved: Path, program: Program) -> None:
     out = tilewright("profile", saved, "--sort", "cycles", "--top", 2).out
-    rest = sorted((one["cycles"] for one in program.profile()["layers"]), reverse=True)[2:]
+    rest = sorted((one.cycles for one in program.run_profile().layers), reverse=True)[2:]
     assert re.search(rf"^{len(rest)} others +{sum(rest):,} ", out, re.MULTILINE)
 
 
@@ -127,8 +120,8 @@ def test_writes_comma_separated_values(tilewright: Command, saved: Path, program
     ended = tilewright("profile", saved, "--csv", tmp_path / "layers.csv")
     assert ended.code == 0 and "Layers on" in ended.out
     rows = list(csv.DictReader((tmp_path / "layers.csv").open()))
-    assert [int(row["cycles"]) for row in rows] == [one["cycles"] for one in program.profile()["layers"]]
-    assert [float(row["loss.edge"]) for row in rows] == [one["loss"]["edge"] for one in program.profile()["layers"]]
+    assert [int(row["cycles"]) for row in rows] == [one.cycles for one in program.run_profile().layers]
+    assert [float(row["loss.edge"]) for row in rows] == [one.loss[Loss.EDGE] for one in program.run_profile().layers]
     assert tilewright("profile", saved, "--csv", "-").out == (tmp_path / "layers.csv").read_text()
 
 
@@ -139,7 +132,7 @@ def test_what_changed_adds_up() -> None:
     one = made(layer("a", 100, edge=60.0), layer("b", 50, load=20.0), layer("new", 5))
     two = made(layer("a", 80, edge=40.0), layer("b", 90, load=60.0), layer("old", 7))
     assert by_cause(one, two)[-1] == ("total", 155, 177, "-22")
-    assert by_layer(one, two) == [
+    assert by_layer(one.layers, two.layers) == [
         ("b", 50, 90, "-40", "load -40"),
         ("a", 100, 80, "+20", "edge +20"),
         ("old", "", 7, "-7", "only there"),
@@ -149,16 +142,16 @@ def test_what_changed_adds_up() -> None:
 
 def test_layers_of_one_name_are_compared_in_turn() -> None:
     one, two = made(layer("a", 1), layer("a", 2)), made(layer("a", 1), layer("a", 5))
-    assert [row[:4] for row in by_layer(one, two)] == [("a (2)", 2, 5, "-3"), ("a", 1, 1, "0")]
+    assert [row[:4] for row in by_layer(one.layers, two.layers)] == [("a (2)", 2, 5, "-3"), ("a", 1, 1, "0")]
 
 
 def test_compares_two_programs(tilewright: Command, saved: Path, tmp_path: Path, program: Program) -> None:
     other = compile("programs/digits/digits_int8.onnx", "base16", ["dram.bus_bytes=4"])
     other.save(tmp_path / "narrow.npu")
     out = tilewright("profile", saved, "--against", tmp_path / "narrow.npu").out
-    cycles, narrow = program.profile()["cycles"], other.profile()["cycles"]
+    cycles, narrow = program.run_profile().cycles, other.run_profile().cycles
     assert re.search(rf"^total +{cycles:,} +{narrow:,} +{cycles - narrow:+,}$", out, re.MULTILINE)
-    changes = {cause: losses(program.profile())[cause] - losses(other.profile())[cause] for cause in CAUSES}
+    changes = {cause: losses(program.run_profile())[cause] - losses(other.run_profile())[cause] for cause in CAUSES}
     assert max(changes, key=lambda cause: abs(changes[cause])) in out
     assert all(len(line) <= 80 for line in out.splitlines())
 

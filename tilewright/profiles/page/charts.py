@@ -12,11 +12,12 @@ from tilewright.html.document import INK, empty_chart
 from tilewright.isa.machine.machine import Machine
 from tilewright.profiles.causes import MEANINGS, parts
 from tilewright.profiles.colours import COLOURS, engine_colour
-from tilewright.profiles.layers import distinct_names, moved_bytes
+from tilewright.profiles.layers import distinct_names
 from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.profile import layers_of
+from tilewright.simulator.run_profile import Resource, RunProfile
 
 LAYER_COLOURS = ("#3c7dc4", "#d9a521", "#3f9b5b", "#c8553d", "#8c6bb1", "#4fa8a3", "#b5739d", "#98a2b3")
 
@@ -28,13 +29,13 @@ ROW_HEIGHT = 18
 SMALLEST_HEIGHT = 120
 
 
-def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
+def roofline(profile: RunProfile, machine: Machine) -> Any:
     """Each layer by the array's products for a byte of DRAM, and those a cycle; the lines are what is possible."""
-    layers = [one for one in profile["layers"] if one["array_macs"] and one["cycles"] and moved_bytes(one)]
+    layers = [one for one in profile.layers if one.array_macs and one.cycles and one.dram_bytes.moved]
     peak, bus = machine.array.rows * machine.array.cols, machine.dram.bus_bytes
-    intensity = [one["array_macs"] / moved_bytes(one) for one in layers]
+    intensity = [one.array_macs / one.dram_bytes.moved for one in layers]
     low, high = min([*intensity, peak / bus]) / 2, max([*intensity, peak / bus]) * 2
-    rates = [one["array_macs"] / one["cycles"] for one in layers]
+    rates = [one.array_macs / one.cycles for one in layers]
     chart = _chart(
         "roofline", 320, x_axis_type="log", y_axis_type="log", x_range=(low, high),
         y_range=(min([*rates, peak]) / 2, peak * 2), tools="pan,wheel_zoom,reset,save",
@@ -45,11 +46,11 @@ def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
         {
             "x": intensity,
             "y": rates,
-            "name": [one["name"] for one in layers],
-            "size": [6 + 24 * (one["cycles"] / max(1, profile["cycles"])) ** 0.5 for one in layers],
-            "color": [COLOURS[Loss.EDGE] if one["bound"] == "compute" else COLOURS[Loss.LOAD] for one in layers],
-            "bound": [one["bound"] for one in layers],
-            "cycles": [one["cycles"] for one in layers],
+            "name": [one.name for one in layers],
+            "size": [6 + 24 * (one.cycles / max(1, profile.cycles)) ** 0.5 for one in layers],
+            "color": [COLOURS[Loss.EDGE] if one.bound is Resource.COMPUTE else COLOURS[Loss.LOAD] for one in layers],
+            "bound": [one.bound for one in layers],
+            "cycles": [one.cycles for one in layers],
         }
     )
     dots = chart.scatter("x", "y", size="size", color="color", fill_alpha=0.6, source=source)
@@ -58,9 +59,9 @@ def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
     return chart
 
 
-def causes(profile: Mapping[str, Any]) -> Any:
+def causes(profile: RunProfile) -> Any:
     """A bar a layer, in order from the top: its cycles by cause."""
-    layers = profile["layers"]
+    layers = profile.layers
     names = distinct_names(layers)
     chart = _chart(
         "causes",
@@ -68,8 +69,8 @@ def causes(profile: Mapping[str, Any]) -> Any:
         y_range=names[::-1],
         tools="xpan,xwheel_zoom,reset,save",
     )
-    data: dict[str, Any] = {"layer": names, "cycles": [one["cycles"] for one in layers]}
-    shares = [parts(one["cycles"], one["loss"]) for one in layers]
+    data: dict[str, Any] = {"layer": names, "cycles": [one.cycles for one in layers]}
+    shares = [parts(one.cycles, one.loss) for one in layers]
     data |= {part: [share[part] for share in shares] for part in MEANINGS}
     bars = chart.hbar_stack(
         list(MEANINGS), y="layer", height=0.8, color=[COLOURS[part] for part in MEANINGS],

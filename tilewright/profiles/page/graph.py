@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from tilewright.profiles.flows import INPUT, Flow, flows
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import layers_of
+from tilewright.simulator.run_profile import LayerProfile, RunProfile
 from tilewright.tables import percent
 
 BOX_WIDTH, BOX_HEIGHT, COLUMN, ROW = 250, 24, 320, 42
@@ -28,7 +28,7 @@ class Node:
     column: int
 
 
-def network_graph(profile: Mapping[str, Any], runs: Sequence[ProgramRun], spans: Spans) -> str:
+def network_graph(profile: RunProfile, runs: Sequence[ProgramRun], spans: Spans) -> str:
     """The graph as SVG; each box is a link to its layer in the time line."""
     nodes: list[Node] = []
     edges: list[tuple[int, int, list[Flow]]] = []
@@ -40,13 +40,13 @@ def network_graph(profile: Mapping[str, Any], runs: Sequence[ProgramRun], spans:
             for position, (row, column) in enumerate(places(len(layers_of(run.program)), list(between)))
         ]
         edges += [(first + writer, first + reader, own) for (writer, reader), own in between.items()]
-    layers, cycles = profile["layers"], max(1, profile["cycles"])
-    most = max((layer["cycles"] for layer in layers), default=1) or 1
+    layers, cycles = profile.layers, max(1, profile.cycles)
+    most = max((layer.cycles for layer in layers), default=1) or 1
     width = LEFT + COLUMN * (1 + max(node.column for node in nodes)) + 120
     height = TOP + ROW * (1 + max(node.row for node in nodes))
     parts = [_edge(nodes[writer], nodes[reader], own) for writer, reader, own in edges]
     for node, layer, span in zip(nodes, layers, spans, strict=True):
-        parts.append(_box(node, layer, layer["cycles"] / cycles, layer["cycles"] / most, span))
+        parts.append(_box(node, layer, layer.cycles / cycles, layer.cycles / most, span))
     head = f'<svg class="graph" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
     return f'<div class="scroll" tabindex="0">{head}{"".join(parts)}</svg></div>'
 
@@ -78,11 +78,11 @@ def _edges(found: Sequence[Flow]) -> dict[tuple[int, int], list[Flow]]:
     return edges
 
 
-def _box(node: Node, layer: Mapping[str, Any], share: float, heat: float, span: tuple[int, int]) -> str:
+def _box(node: Node, layer: LayerProfile, share: float, heat: float, span: tuple[int, int]) -> str:
     x, y = LEFT + COLUMN * node.column, TOP + ROW * node.row
-    name = layer["name"]
+    name = layer.name
     short = name if len(name) <= 26 else f"{name[:12]}…{name[-13:]}"
-    hint = f"{name}: {layer['cycles']:,} cycles, {percent(layer['utilisation'])} of the array"
+    hint = f"{name}: {layer.cycles:,} cycles, {percent(layer.utilisation)} of the array"
     return (
         f'<a href="#time" data-first="{span[0]}" data-last="{span[1]}"><title>{escape(hint)}</title>'
         f'<rect x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="4"/>'

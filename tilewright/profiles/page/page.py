@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.show import Table, tables
 from tilewright.pictures.machine import machine_picture
 from tilewright.profiles.causes import CAUSES, MEANINGS, losses
-from tilewright.profiles.layers import moved_bytes
 from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_line
 from tilewright.profiles.page.graph import Spans, network_graph
 from tilewright.profiles.report import View, headline
 from tilewright.segments import ProgramRun
 from tilewright.simulator.cycle_owners import layer_span
 from tilewright.simulator.profile import instructions_of_layers, layers_of
+from tilewright.simulator.run_profile import RunProfile
 from tilewright.tables import format_value, percent
 
 FOLDER = Path(__file__).parent
@@ -29,13 +29,13 @@ Cell = str | int | float
 NUMBER = ' class="number"'
 
 
-def page(title: str, profile: Mapping[str, Any], runs: Sequence[ProgramRun], view: View = View()) -> str:  # noqa: B008
+def page(title: str, profile: RunProfile, runs: Sequence[ProgramRun], view: View = View()) -> str:  # noqa: B008
     """One HTML file with everything in it. The same profile gives the same text."""
     machine = runs[0].program.machine if runs else None
     lines = headline(profile, view)
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines), _figures(profile)]
     script = ""
-    if machine is not None and profile["cycles"]:
+    if machine is not None and profile.cycles:
         script, places = drawn(lambda: _charts(profile, machine, runs))
         parts += _sections(profile, runs, places)
     if machine is not None:
@@ -44,9 +44,9 @@ def page(title: str, profile: Mapping[str, Any], runs: Sequence[ProgramRun], vie
     return document(title, "\n".join(parts), script, FOLDER)
 
 
-def _charts(profile: Mapping[str, Any], machine: Machine, runs: Sequence[ProgramRun]) -> Sequence[Any]:
+def _charts(profile: RunProfile, machine: Machine, runs: Sequence[ProgramRun]) -> Sequence[Any]:
     starts = _first_cycles(runs)
-    time = time_line(runs, starts, profile["cycles"])
+    time = time_line(runs, starts, profile.cycles)
     return [causes(profile), roofline(profile, machine), time, *memory_maps(runs, starts, time)]
 
 
@@ -57,7 +57,7 @@ def _first_cycles(runs: Sequence[ProgramRun]) -> list[int]:
     return starts[:-1]
 
 
-def _sections(profile: Mapping[str, Any], runs: Sequence[ProgramRun], places: Sequence[str]) -> Iterator[str]:
+def _sections(profile: RunProfile, runs: Sequence[ProgramRun], places: Sequence[str]) -> Iterator[str]:
     bars, roof, time, *memories = places
     spans = _spans(runs)
     yield '<nav><a href="#causes">Causes</a><a href="#layers">Layers</a><a href="#network">Network</a>'
@@ -82,13 +82,13 @@ def _sections(profile: Mapping[str, Any], runs: Sequence[ProgramRun], places: Se
     yield roof
 
 
-def _figures(profile: Mapping[str, Any]) -> str:
-    read, written = profile["dram_bytes"]["read"], profile["dram_bytes"]["written"]
+def _figures(profile: RunProfile) -> str:
+    read, written = profile.dram_bytes.read, profile.dram_bytes.written
     lost = losses(profile)
     shown = {
-        "cycles": f"{profile['cycles']:,}",
-        "of the array used": percent(profile["utilisation"]),
-        "multiply-accumulates": f"{profile['macs']:,}",
+        "cycles": f"{profile.cycles:,}",
+        "of the array used": percent(profile.utilisation),
+        "multiply-accumulates": f"{profile.macs:,}",
         "bytes read from DRAM": f"{read:,}",
         "bytes written to DRAM": f"{written:,}",
         "cycles lost": f"{round(sum(lost.values())):,}",
@@ -107,13 +107,13 @@ def _spans(runs: Sequence[ProgramRun]) -> Spans:
     return spans
 
 
-def _layer_table(profile: Mapping[str, Any], spans: Spans) -> str:
+def _layer_table(profile: RunProfile, spans: Spans) -> str:
     rows = []
-    for layer, (first, last) in zip(profile["layers"], spans, strict=True):
-        link = f'<a href="#time" data-first="{first}" data-last="{last}">{escape(layer["name"])}</a>'
-        cells: list[Cell] = [layer["cycles"], layer["utilisation"], layer["macs"], moved_bytes(layer)]
-        cells += [round(layer["loss"][cause]) for cause in CAUSES]
-        rows.append([f"<td>{link}</td>", *(_cell(cell) for cell in cells), _cell(layer["bound"])])
+    for layer, (first, last) in zip(profile.layers, spans, strict=True):
+        link = f'<a href="#time" data-first="{first}" data-last="{last}">{escape(layer.name)}</a>'
+        cells: list[Cell] = [layer.cycles, layer.utilisation, layer.macs, layer.dram_bytes.moved]
+        cells += [round(layer.loss[cause]) for cause in CAUSES]
+        rows.append([f"<td>{link}</td>", *(_cell(cell) for cell in cells), _cell(layer.bound)])
     lost = [f"lost to {cause}" for cause in CAUSES]
     heads = ["layer", "cycles", "utilisation", "MACs", "DRAM bytes", *lost, "bound"]
     numbers = range(1, len(heads) - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -57,8 +58,8 @@ def test_says_what_a_flow_is() -> None:
 
 def test_draws_a_box_a_layer_and_an_edge_a_pair() -> None:
     program = tw.compile(str(MODEL), "tiny8", effort=0)
-    profile = program.profile()
-    profile = {**profile, "layers": [{**one, "name": f"<{one['name']}>"} for one in profile["layers"]]}
+    profile = program.run_profile()
+    profile = replace(profile, layers=tuple(replace(one, name=f"<{one.name}>") for one in profile.layers))
     spans = [(number, number + 1) for number in range(7)]
     text = network_graph(profile, program.runs(), spans)
     root = ElementTree.fromstring(text)
@@ -69,7 +70,7 @@ def test_draws_a_box_a_layer_and_an_edge_a_pair() -> None:
 
 def test_an_edge_goes_from_the_bottom_of_a_box_to_the_top_of_the_next() -> None:
     program = tw.compile(str(MODEL), "tiny8", effort=0)
-    root = ElementTree.fromstring(network_graph(program.profile(), program.runs(), [(0, 1)] * 7))
+    root = ElementTree.fromstring(network_graph(program.run_profile(), program.runs(), [(0, 1)] * 7))
     boxes = [box for box in root.findall(".//rect") if box.get("class") is None]
     tops = {float(box.attrib["y"]) for box in boxes}
     bottoms = {float(box.attrib["y"]) + float(box.attrib["height"]) for box in boxes}

@@ -7,8 +7,8 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,7 +59,7 @@ def program() -> Program:
 
 @pytest.fixture(scope="module")
 def text(program: Program) -> str:
-    return page("digits", program.profile(), program.runs())
+    return page("digits", program.run_profile(), program.runs())
 
 
 def test_needs_no_network(text: str) -> None:
@@ -69,24 +69,25 @@ def test_needs_no_network(text: str) -> None:
 
 
 def test_the_same_profile_gives_the_same_bytes(program: Program, text: str) -> None:
-    assert page("digits", program.profile(), program.runs()) == text
+    assert page("digits", program.run_profile(), program.runs()) == text
 
 
 def test_figures_are_those_of_the_profile(program: Program, text: str) -> None:
-    profile = program.profile()
+    profile = program.run_profile()
     body = text[text.index('<table class="sortable">') :]
     rows = re.findall(r"<tr><td><a [^>]*>(.*?)</a></td>(.*?)</tr>", body)
-    assert [html.unescape(name) for name, _ in rows] == [layer["name"] for layer in profile["layers"]]
-    for (_, cells), layer in zip(rows, profile["layers"], strict=True):
+    assert [html.unescape(name) for name, _ in rows] == [layer.name for layer in profile.layers]
+    for (_, cells), layer in zip(rows, profile.layers, strict=True):
         values = [float(value) for value in re.findall(r'data-value="([^"]*)"', cells)]
-        dram = layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"]
-        assert values[:4] == [layer["cycles"], layer["utilisation"], layer["macs"], dram]
-        assert values[4:] == [round(lost) for lost in layer["loss"].values()]
+        dram = layer.dram_bytes.moved
+        assert values[:4] == [layer.cycles, layer.utilisation, layer.macs, dram]
+        assert values[4:] == [round(lost) for lost in layer.loss.values()]
 
 
 def test_names_are_text_and_never_part_of_the_page(program: Program) -> None:
-    profile: dict[str, Any] = json.loads(json.dumps(program.profile()))
-    profile["layers"][0]["name"] = "<script>alert(1)</script>"
+    profile = program.run_profile()
+    first, *others = profile.layers
+    profile = replace(profile, layers=(replace(first, name="<script>alert(1)</script>"), *others))
     made = page("<b>title</b>", profile, program.runs())
     assert "<b>title" not in made and "<script>alert" not in made
 
@@ -103,7 +104,7 @@ def test_every_life_is_inside_its_memory_and_the_run(program: Program) -> None:
 
 
 def test_a_network_on_the_host_alone_has_a_page(program: Program) -> None:
-    profile = {**program.profile(), "cycles": 0, "layers": []}
+    profile = replace(program.run_profile(), cycles=0, layers=())
     assert "nothing runs on the machine" in page("nothing", profile, ())
 
 
@@ -126,7 +127,7 @@ def test_works_in_a_browser(program: Program, text: str, tmp_path: Path) -> None
     assert found is not None, ended.stderr[-2000:]
     answers = json.loads(html.unescape(found[1]))
     assert answers["faults"] == []
-    assert answers["before"] == [0, program.profile()["cycles"]]
+    assert answers["before"] == [0, program.run_profile().cycles]
     first, last = answers["link"]
     assert answers["after"][0] <= first < last <= answers["after"][1] < 1.1 * last + 10
     assert answers["sorted"] == sorted(answers["unsorted"], reverse=True) != answers["unsorted"]
@@ -138,4 +139,4 @@ def test_the_command_writes_it(tilewright: Command, program: Program, tmp_path: 
     program.save(tmp_path / "net.npu")
     ended = tilewright("profile", tmp_path / "net.npu", "--html", tmp_path / "net.html")
     assert ended.code == 0 and "Layers on" in ended.out
-    assert (tmp_path / "net.html").read_text() == page("net.npu on base16", program.profile(), program.runs())
+    assert (tmp_path / "net.html").read_text() == page("net.npu on base16", program.run_profile(), program.runs())

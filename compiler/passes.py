@@ -15,7 +15,7 @@ from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
 from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.emission.waits import compute_waits
-from tilewright.compiler.errors import Blame
+from tilewright.compiler.errors import Blame, CompileError
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.levels import (
@@ -48,8 +48,9 @@ from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import MODEL, Program
 
-CyclesOf = Callable[[Machine, Graph], int | None]
-"""The exact cycles of a graph on a machine, if nothing else is done to it first; None if it has no program."""
+CyclesOf = Callable[[tuple[str, ...], Machine, Graph], int | None]
+"""The exact cycles of a graph on a machine by passes of these names, if those that measure do nothing to it; None if
+it has no program."""
 
 SIDE_BY_SIDE, COLUMNS = "side-by-side", "columns"
 """These passes measure their choices with the passes after both."""
@@ -81,12 +82,12 @@ class Pass(Generic[Before, After]):
 
 
 def in_order(passes: tuple[Pass[Any, Any], ...]) -> tuple[Pass[Any, Any], ...]:
-    """The passes as they are; raises ValueError where one does not read what the one before it gives."""
+    """The passes as they are; raises CompileError where one does not read what the one before it gives."""
     for earlier, later in pairwise(passes):
         if later.before is not earlier.after:
             takes = "a model" if later.before is None else later.before.name
-            gives = earlier.after.name
-            raise ValueError(f"pass {later.name!r} takes {takes}; {earlier.name!r} before it gives {gives}")
+            fact = f"takes {takes}, and {earlier.name!r} before it gives {earlier.after.name}"
+            raise CompileError(f"pass {later.name!r}", fact)
     return passes
 
 
@@ -94,10 +95,18 @@ def all_passes(cycles_of: CyclesOf) -> tuple[Pass[Any, Any], ...]:
     """Every pass, in order. Two measure their choices by the cycles of what the passes after both make of them."""
 
     def stand(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
-        return join_products(graph, machine, partial(cycles_of, machine)) if options.joins_columns else graph
+        return (
+            join_products(graph, machine, partial(cycles_of, options.passes, machine))
+            if options.joins_columns
+            else graph
+        )
 
     def join(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
-        return join_columns(graph, machine, partial(cycles_of, machine)) if options.joins_columns else graph
+        return (
+            join_columns(graph, machine, partial(cycles_of, options.passes, machine))
+            if options.joins_columns
+            else graph
+        )
 
     rows = (  # a tuple of its own, so that the type checker compares each row with its levels
         Pass("import", None, GRAPH, _import),

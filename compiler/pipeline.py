@@ -19,7 +19,17 @@ from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.levels import GRAPH
 from tilewright.compiler.options import Options
-from tilewright.compiler.passes import COLUMNS, MACHINE_FROM, PLACED_BY, SIZED_FROM, TILED_BY, Pass, all_passes
+from tilewright.compiler.pass_list import PassList, chosen, listed
+from tilewright.compiler.passes import (
+    COLUMNS,
+    MACHINE_FROM,
+    PLACED_BY,
+    SIDE_BY_SIDE,
+    SIZED_FROM,
+    TILED_BY,
+    Pass,
+    all_passes,
+)
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.rules import BrokenRule
 from tilewright.compiler.search.alike import Alike
@@ -97,7 +107,7 @@ def cover_graph(
     keep: Keep | None = None,
 ) -> Covered | None:
     """The first half of `compile_model`, from a simplified graph on; None if `blame` collected an error."""
-    return _cover(_position(MACHINE_FROM), graph, machine, options or Options(), blame, keep)
+    return _cover(PASSES.position(MACHINE_FROM), graph, machine, options or Options(), blame, keep)
 
 
 @rare_collection()
@@ -112,13 +122,14 @@ def compile_covered(
     options, machine = options or Options(), covered.machine
     if options.verifies:
         keep = keep or _ignore  # with one, every pass is run for its result, and none is left out
-    finisher, placed = finisher_for(machine), max(covered.next, _position(PLACED_BY) + 1)
+    passes = passes_of(options.passes)
+    finisher, placed = finisher_for(machine, passes), max(covered.next, passes.position(PLACED_BY) + 1)
     try:
         value = _fit(covered, options, keep, alike or Alike(), finisher)
         if keep is None and isinstance(value, PlacedTiles):
             program = finisher.program(value)
         else:
-            program = _run(PASSES[placed:], value, machine, options, keep)
+            program = _run(passes.passes[placed:], value, machine, options, keep)
     except CompileError as error:
         error.nodes = error.nodes or _nodes_of_layer(covered, str(error.place))
         raise
@@ -132,9 +143,9 @@ def _ignore(name: str, value: Any) -> None:
 
 def with_enough_room(error: TooSmall, covered: Covered, options: Options | None = None) -> TooSmall:
     """The error with memories that would be enough: passes up to addresses succeed with them."""
-    if covered.sized > _position(SIZED_FROM):  # the text of a later pass is for one machine
-        return error
     least = replace(options or Options(), effort=0)
+    if covered.sized > _sized_from(passes_of(least.passes)):  # the text of a later pass is for one machine
+        return error
     return with_tried_remedy(error, covered.machine, lambda larger: _fit_larger(covered, larger, least))
 
 
@@ -151,13 +162,15 @@ def resume(
     The program has passed the checker. Raises CompileError for an unknown pass, and CompileError or IsaError for a
     fault of the text.
     """
-    level, options = pass_named(after).after, options or Options()
+    options = options or Options()
+    passes = passes_of(options.passes)
+    level = passes.named(after).after
     if level is GRAPH:  # a file's own operators have no rules: what `simplify` makes of them has
         options = replace(options, verifies=True)
     try:
         value = level.read(text, machine)
         with np.errstate(all="ignore"):  # sizes of 0, which the checker refuses
-            program = _compile(_position(after) + 1, value, machine, options, keeping(dump))
+            program = _compile(passes.position(after) + 1, value, machine, options, keeping(dump))
         from_bytes(to_bytes(program), "the program of this text", machine)  # sizes that no file may have
         return program
     except UNSOUND as fault:
@@ -168,20 +181,29 @@ def resume(
 
 def compared_columns(graph: Graph, machine: Machine) -> list[Measured]:
     """What the pass `columns` compares for a graph, with the cycles that decide."""
-    return measured(graph, machine, partial(_cycles_of_graph, machine))
+    return measured(graph, machine, partial(_cycles_of_graph, (), machine))
 
 
 def pass_names() -> tuple[str, ...]:
-    """The passes in the order in which they run."""
-    return tuple(step.name for step in PASSES)
+    """The passes in the order in which they run, if the user says nothing else."""
+    return PASSES.names()
 
 
 def pass_named(name: str) -> Pass[Any, Any]:
     """The pass of a name; raises CompileError when there is none."""
-    for step in PASSES:
-        if step.name == name:
-            return step
-    raise CompileError(f"no pass {name!r}; there are: {', '.join(pass_names())}")
+    return PASSES.named(name)
+
+
+def chosen_passes(text: str) -> tuple[str, ...]:
+    """The passes of a user's list, as `Options.passes` has them; raises CompileError where they cannot run so."""
+    names = chosen(text, PASSES)
+    passes_of(names)
+    return names
+
+
+def passes_of(names: tuple[str, ...]) -> PassList:
+    """The passes of these names; all if there are none. Raises CompileError where they cannot run so."""
+    return listed(names, PASSES) if names else PASSES
 
 
 def keeping(dump: Dump | None, keep: Keep | None = None) -> Keep | None:
@@ -222,11 +244,12 @@ def _cover(
     first: int, value: Any, machine: Machine, options: Options, blame: Blame, keep: Keep | None
 ) -> Covered | None:
     """Run the passes from position `first` up to tiling; None as soon as `blame` collected an error."""
-    sized, tiled = max(first, _position(SIZED_FROM)), max(first, _position(TILED_BY))
-    sizeless = _run(PASSES[first:sized], value, machine, options, keep, blame)
+    passes = passes_of(options.passes)
+    sized, tiled = max(first, _sized_from(passes)), max(first, passes.position(TILED_BY))
+    sizeless = _run(passes.passes[first:sized], value, machine, options, keep, blame)
     if blame.faults:
         return None
-    covers = _run(PASSES[sized:tiled], sizeless, machine, options, keep, blame)
+    covers = _run(passes.passes[sized:tiled], sizeless, machine, options, keep, blame)
     return None if blame.faults else Covered(machine, sized, sizeless, tiled, covers)
 
 
@@ -234,7 +257,7 @@ def _fit_larger(covered: Covered, machine: Machine, options: Options) -> Any:
     """Whether it fits a machine with larger memories; raises TooSmall if not."""
     larger = _cover(covered.sized, covered.sizeless, machine, options, RAISING, None)
     assert larger is not None
-    return _fit(larger, options, None, Alike(), finisher_for(machine))
+    return _fit(larger, options, None, Alike(), finisher_for(machine, passes_of(options.passes)))
 
 
 def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, finisher: Finisher) -> Any:
@@ -242,20 +265,21 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
 
     What a search has made with `finisher` is not made again, unless `keep` is to have the results of all passes.
     """
-    tiled, machine = covered.next, covered.machine
-    scheduled, placed = (max(tiled, position + 1) for position in (_position(TILED_BY), _position(PLACED_BY)))
+    tiled, machine, passes = covered.next, covered.machine, passes_of(options.passes)
+    ready = passes.position(TILED_BY) + 1
+    scheduled, placed = max(tiled, ready), max(tiled, passes.position(PLACED_BY) + 1)
     options = replace(options, planned=alike.planned)
-    decision = decide(covered.value, tiled > _position(TILED_BY) + 1, options, finisher, alike)
+    decision = decide(covered.value, tiled > ready, options, finisher, alike)
     finisher.follow(decision.arrangement)
     fitting: list[tuple[Any, Options]] = []
     results: dict[str, Any] = {}  # those of an attempt replace those of the attempt before
     keep_last = None if keep is None else results.__setitem__
 
     def place(tiles: Any, attempt: Options) -> Any:
-        if keep is None and scheduled == _position(TILED_BY) + 1:
+        if keep is None and scheduled == ready:
             placed_tiles = finisher.place(tiles, attempt)
         else:
-            placed_tiles = _run(PASSES[scheduled:placed], tiles, machine, attempt, keep_last)
+            placed_tiles = _run(passes.passes[scheduled:placed], tiles, machine, attempt, keep_last)
         fitting.append((tiles, attempt))
         return placed_tiles
 
@@ -268,7 +292,7 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
     result = first_that_fits(
         machine,
         decision.options,
-        lambda attempt: _run(PASSES[tiled:scheduled], covered.value, machine, attempt, keep_last),
+        lambda attempt: _run(passes.passes[tiled:scheduled], covered.value, machine, attempt, keep_last),
         place,
         lambda tiles, attempt: decision.ahead(tiles, attempt, finisher),
     )
@@ -281,11 +305,12 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
     return result
 
 
-def finisher_for(machine: Machine) -> Finisher:
+def finisher_for(machine: Machine, passes: PassList | None = None) -> Finisher:
     """Makes programs of tiles for a machine with the passes after tiling, and knows what it has made."""
+    known = passes or PASSES
 
     def step(name: str) -> Callable[..., Any]:
-        run = PASSES[_position(name) : _position(name) + 1]
+        run = known.step(name)
         return lambda value, options=None: _run(run, value, machine, options or Options(), None)
 
     return Finisher(Steps(step("schedule"), step(PLACED_BY), step("waits"), step("emit")))
@@ -293,7 +318,8 @@ def finisher_for(machine: Machine) -> Finisher:
 
 def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
     """The program of tiles; raises CompileError if it does not fit."""
-    program: Program = _run(PASSES[_position(TILED_BY) + 1 :], tiles, machine, options, None)
+    passes = passes_of(options.passes)
+    program: Program = _run(passes.passes[passes.position(TILED_BY) + 1 :], tiles, machine, options, None)
     return program
 
 
@@ -326,21 +352,22 @@ def _require(step: Pass[Any, Any], value: Any) -> None:
         raise CompileError(f"pass {step.name}: {broken.place}", broken.fact, expected=broken.expected) from broken
 
 
-def _position(name: str) -> int:
-    return pass_names().index(name)
+def _sized_from(passes: PassList) -> int:
+    """The position of the first pass that memories' sizes matter to."""
+    return passes.first_of(PASSES.names()[PASSES.position(SIZED_FROM) :])
 
 
-def _cycles_of_graph(machine: Machine, graph: Graph) -> int | None:
+def _cycles_of_graph(names: tuple[str, ...], machine: Machine, graph: Graph) -> int | None:
     """The exact cycles of a graph whose columns stay as they are, without a search; None if it has no program."""
-    options = Options(effort=0)
+    options, passes = Options(effort=0, passes=names), passes_of(names)
     try:
-        covered = _cover(_position(COLUMNS) + 1, graph, machine, options, RAISING, None)
+        covered = _cover(passes.after((SIDE_BY_SIDE, COLUMNS)), graph, machine, options, RAISING, None)
         assert covered is not None
-        placed = _fit(covered, options, None, Alike(), finisher_for(machine))
-        return exact_cycles(_run(PASSES[_position(PLACED_BY) + 1 :], placed, machine, options, None))
+        placed = _fit(covered, options, None, Alike(), finisher_for(machine, passes))
+        return exact_cycles(_run(passes.passes[passes.position(PLACED_BY) + 1 :], placed, machine, options, None))
     except CompileError:
         return None
 
 
-PASSES = all_passes(_cycles_of_graph)
+PASSES = PassList(all_passes(_cycles_of_graph))
 """Every pass, in order: its name is what `--dump-after` takes."""

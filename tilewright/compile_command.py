@@ -64,6 +64,14 @@ ExplainSelection = Annotated[
 Constants = Annotated[bool, typer.Option("--constants", help="Dump long constants too, as --resume-from needs them.")]
 DumpLayer = Annotated[str | None, typer.Option("--layer", metavar="NAME", help="Dump only what belongs to this layer.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Hold the result of each pass against the rules of its level.")]
+Passes = Annotated[
+    str | None,
+    typer.Option(
+        "--passes",
+        metavar="LIST",
+        help="The passes that run, in this order: import,simplify,…; or those left out: -fuse,-columns. Each result is held against its level's rules.",  # noqa: E501
+    ),
+]
 NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model if the machine cannot run all of its nodes.")]
 
 
@@ -83,6 +91,7 @@ def compile_command(
     report_folder: ReportFolder = None,
     explain_selection: ExplainSelection = False,
     no_host: NoHost = False,
+    passes: Passes = None,
     verify: Verify = False,
     effort: Effort = 1,
     tuning: Tuning = None,
@@ -98,14 +107,19 @@ def compile_command(
         from tilewright.dumps import Dumps, DumpView, require_folder
         from tilewright.isa.files.loader import load_machine
 
-    wanted = dump_after or []
-    _require_passes(wanted)
+    wanted, names = dump_after or [], _passes(passes, explain_selection)
+    _require_passes(wanted, names)
     _require_source(model, resume_from, shape, calibration)
     folders = [folder for folder in (dump_dir, report_folder) if folder is not None]
     if output is None and not wanted and not folders and not explain_selection:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
     options = Options(
-        shapes=parse_shapes(shape or ()), effort=effort, tuning=tuning, fails_on_miss=fail_on_miss, verifies=verify
+        shapes=parse_shapes(shape or ()),
+        effort=effort,
+        tuning=tuning,
+        fails_on_miss=fail_on_miss,
+        verifies=verify or passes is not None,
+        passes=names,
     )
     machine = load_machine(isa, tuple(set or ()))
     for folder in folders:
@@ -192,14 +206,24 @@ def _print_summary(summary: Mapping[str, Any]) -> None:
 # -- what may stand together -------------------------------------------------------------------------------------------
 
 
-def _require_passes(names: list[str]) -> None:
+def _passes(text: str | None, explain_selection: bool) -> tuple[str, ...]:
+    """The names of a list of passes; none if no list is given. Raises CompileError where they cannot run so."""
+    from tilewright.compiler.pipeline import chosen_passes
+
+    if text is None:
+        return ()
+    if explain_selection:
+        raise typer.BadParameter("compares the passes as they are, without --passes", param_hint="--explain-selection")
+    return chosen_passes(text)
+
+
+def _require_passes(wanted: list[str], names: tuple[str, ...]) -> None:
     from tilewright.compiler.pipeline import pass_names
 
-    for name in names:
-        if name not in pass_names():
-            raise typer.BadParameter(
-                f"no pass {name!r}; there are: {', '.join(pass_names())}", param_hint="--dump-after"
-            )
+    known = names or pass_names()
+    for name in wanted:
+        if name not in known:
+            raise typer.BadParameter(f"no pass {name!r}; there are: {', '.join(known)}", param_hint="--dump-after")
 
 
 def _require_source(
@@ -235,13 +259,15 @@ def _compile(
 def _resume(path: Path, machine: Machine, options: Options, wanted: list[str], dump: Dump | None) -> Program:
     """Continue from a file; raises InputError for --dump-after a pass that has already run."""
     from tilewright.api import Program
-    from tilewright.compiler.pipeline import pass_names, resume
+    from tilewright.compiler.pipeline import passes_of, resume
     from tilewright.dumps import read_dump
     from tilewright.progress import progress
 
     after, text = read_dump(path, machine)
+    passes = passes_of(options.passes)
+    begun = passes.position(after)
     for name in wanted:
-        if pass_names().index(name) <= pass_names().index(after):
+        if passes.position(name) <= begun:
             raise InputError(f"{path}: has the result of {after}, and {name} is not run after that; see --dump-after")
     with progress(f"going on after {after}"):
         return Program(resume(after, text, machine, options, dump))

@@ -113,7 +113,7 @@ def remember(key: str, tuning: Tuning, file: Path | None) -> None:
 def tuning_key(selection: Selection, options: Options) -> str:
     """A hash of all that a search's result follows from: the machine, the layers, the options and the search itself."""
     machine, nests = selection.machine, selection.program
-    digest = hashlib.sha256(f"{FORMAT} {_code()} {machine.hash} {options.effort}".encode())
+    digest = hashlib.sha256(f"{FORMAT} {_code()} {machine.hash} {options.effort} {options.passes}".encode())
     digest.update(repr(_print(Tuning(options.tiling, options.ahead))).encode())
     digest.update(repr((machine.memories, machine.engines, list(machine.formats))).encode())
     digest.update(repr((nests.buffers, nests.inputs, nests.outputs)).encode())

@@ -107,11 +107,11 @@ def test_a_step_reads_as_one_line() -> None:
         '  "select.cover"() ({\n'
         '    %t0 = "select.mma"() {statement = "c = wrap(sum(dot(a, w)), int32)", '
         'inputs = {a = {tensor = "x"}, w = {constant_matrix = "w"}}, immediates = {}, reduces = true, words = 576} '
-        ": () -> !acc\n"
+        ": () -> !select.acc\n"
         '    %conv0 = "select.requantize"() '
         '{statement = "y = clamp(round_shift((a + p.bias) * p.scale, p.shift) + zero, low, high)", '
         'inputs = {a = {step = "t0"}, p = {parameters = {bias = "bias", scale = "scale", shift = "shift"}}}, '
-        "immediates = {zero = 3, low = -128, high = 127}, reduces = false, words = 64} : () -> !act\n"
+        "immediates = {zero = 3, low = -128, high = 127}, reduces = false, words = 64} : () -> !select.act\n"
         '  }) {nest = "conv0"} : () -> ()\n'
     )
 
@@ -127,7 +127,11 @@ def test_a_step_reads_as_one_line() -> None:
             "expected a 'select.program' with nests and their covers, got 'tile.program'",
         ),
         ("%t0 =", "%t1 =", "nest 'conv0': select.mma computes %t1 in acc; expected %t0 in acc"),
-        ("-> !act", "-> !acc", "nest 'conv0': select.requantize computes %conv0 in acc; expected %conv0 in act"),
+        (
+            "-> !select.act",
+            "-> !select.acc",
+            "nest 'conv0': select.requantize computes %conv0 in acc; expected %conv0 in act",
+        ),
         (
             "c = wrap(sum(dot(a, w)), int32)",
             "c = dot(a, w)",

@@ -8,7 +8,6 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Shape, Signal, Value,
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.engines.datapath_schedule import End, Place, Unit, bind, schedule
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.facts import Circuit, Kind
 from tilewright.isa.language.operations import ACROSS_LANES, Op
@@ -16,6 +15,7 @@ from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
+from tilewright.isa.templates.datapath_schedule import End, Place, Unit, bind, schedule
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
 from tilewright.rtl.delay import DelayLines
 from tilewright.rtl.lane_tree import LaneTree

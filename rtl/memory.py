@@ -11,10 +11,10 @@ from amaranth.hdl import Array, Cat, Const, Elaboratable, Module, Mux, Signal, V
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.templates.systolic import systolic_activations
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.block import WordBlock
 from tilewright.rtl.interfaces import ReadSignature, WriteSignature

@@ -6,13 +6,13 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.interfaces import Activity, engine_members, index_bits

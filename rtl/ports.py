@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from amaranth.lib.wiring import Out
 
-from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.machine.engine import Direction, Engine, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 from tilewright.rtl.interfaces import ReadSignature, WriteSignature
 from tilewright.rtl.memory import Requester
 from tilewright.rtl.runs import chip_operand

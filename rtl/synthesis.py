@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from amaranth.lib import wiring
 
-from tilewright.isa.engines.datapath_schedule import Operation, Unit, bind, schedule
-from tilewright.isa.engines.templates import is_transposing
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.datapath_schedule import Operation, Unit, bind, schedule
+from tilewright.isa.templates.systolic import is_transposing
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.mma import systolic_array
 from tilewright.rtl.yosys import run_yosys

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.check.footprint import extent
-from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.program.faults import Fault, FaultCode
+from tilewright.isa.templates.systolic import systolic_weights
 from tilewright.isa.timing import first_burst
 from tilewright.simulator.nest import Walk, walk_of
 from tilewright.simulator.regions import Region, region

@@ -10,12 +10,12 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.engines.templates import systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat, Operand
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Program
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.timing import can_be_refused, vec_result_limit, vec_write
 from tilewright.simulator.kernel.layout import (
     ACCUMULATES,

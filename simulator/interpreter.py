@@ -17,7 +17,6 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import WORD_BITS, IntegerType, round_shift, wrap
 from tilewright.isa.language.operations import ACROSS_LANES, Op
@@ -28,6 +27,7 @@ from tilewright.isa.machine.memory import DRAM, Element
 from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import MachineState, initial_state
+from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 from tilewright.simulator.regions import Region, bursts_of, check_burst, check_dram_size, region, regions_of
 
 

@@ -12,13 +12,13 @@ from typing import assert_never
 
 import numpy as np
 
-from tilewright.isa.engines.templates import tile_loops
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
+from tilewright.isa.templates.systolic import tile_loops
 from tilewright.simulator.cycle_owners import IDLE, cycle_owners
 from tilewright.simulator.losses import Loss, in_flight_order, loss_of
 from tilewright.simulator.nest import Walk, walk_of

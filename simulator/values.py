@@ -12,13 +12,13 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, InstructionFormat, Operand
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.faults import Fault, MachineFault
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import MachineState, initial_state
+from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 from tilewright.simulator.access_faults import access_fault, wait_fault
 from tilewright.simulator.interpreter import interpret_instruction
 from tilewright.simulator.matrix_product import MatrixProduct

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from tilewright.isa.check.checker import check
 from tilewright.isa.check.footprint import Access, footprint
-from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.machine.encoding import FieldKind, Instruction, InstructionFormat, Operand, make_instruction
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, REGIONS, Memory
 from tilewright.isa.program.program import Program, dram_bytes, place_regions
 from tilewright.isa.program.state import MachineState, initial_state
+from tilewright.isa.templates.systolic import systolic_weights
 
 LIMITS: Mapping[str, int] = {"program": 4096, "weights": 6000, "workspace": 9001, "inputs": 5000, "outputs": 4097}
 """Region sizes of tests that run one instruction; none but the program's is a multiple of a burst."""

@@ -19,7 +19,7 @@ PACKAGES = {
 ROOMS = {
     "isa": (
         *("errors", "outside", "rare_collection", "file_hash", "kernels", "folders", "language", "machine", "timing"),
-        *("engines", "files", "program", "check", "assembly", "binary", "pages"),
+        *("key_kinds", "templates", "files", "program", "check", "assembly", "binary", "pages"),
     ),
     "compiler": (
         *("errors", "fresh_names", "number_format", "vectors", "evaluate", "remedy", "text", "rules"),

@@ -15,10 +15,11 @@ from typing import Any
 
 import yaml
 
-from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, TEMPLATE, Instances, Key, Names, Section, Whole, Word
+from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, TEMPLATE
 from tilewright.isa.files.loader import SPECS, read_overlay, shipped_machines
 from tilewright.isa.files.machine_file import build_machine
 from tilewright.isa.files.yaml_tree import merge, parse_yaml
+from tilewright.isa.key_kinds import Instances, Key, Names, Section, Whole, Word
 from tilewright.isa.machine.machine import Machine
 
 SMALL = 16

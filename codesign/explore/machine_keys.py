@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.codesign.errors import StudyError
 from tilewright.isa.errors import did_you_mean, short
-from tilewright.isa.files.keys import MACHINE_KEYS, Instances, Kind, Names, Section, Whole, Word
+from tilewright.isa.files.keys import MACHINE_KEYS
 from tilewright.isa.files.yaml_tree import Scalar, Tree
+from tilewright.isa.key_kinds import Instances, Kind, Names, Section, Whole, Word
 
 
 def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.isa.engines.templates import systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.facts import Circuit
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights, tile_loops
 
 
 @dataclass(frozen=True, slots=True)

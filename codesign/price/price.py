@@ -17,10 +17,10 @@ from tilewright.codesign.price.storage import StorageOptions
 from tilewright.codesign.price.synthesis import Cost, Synthesis
 from tilewright.codesign.price.unit import ESTIMATED, FITTED, SYNTHESISED, Unit
 from tilewright.codesign.price.units import ARRAY, UnitParts, lanes_unit, unit_parts
-from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.datapath_schedule import bind, schedule
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.datapath_schedule import bind, schedule
 
 REGISTER = re.compile(r"lane\d+_([a-z_]+?)_(\d+)(?:_[a-z_]+|_\d+)*(?:\[\d+\])?$")
 """As rtl/datapath.py names the registers of an operator, and those that delay its value."""

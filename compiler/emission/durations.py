@@ -17,11 +17,11 @@ import numpy as np
 from tilewright.compiler.tile.footprint import dma_word_bytes
 from tilewright.compiler.tile.program import TileOperation, TileProgram, forms
 from tilewright.isa import timing
-from tilewright.isa.engines.templates import tile_loops
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.systolic import tile_loops
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from tilewright.compiler.select.bindings import Binding, ComputedMatrix, Constan
 from tilewright.compiler.select.transfer import Transfers, home_of
 from tilewright.compiler.select.unify import Match
 from tilewright.compiler.vectors import vector_blocks
-from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 
 
 class Binder:

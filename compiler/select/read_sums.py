@@ -29,11 +29,11 @@ from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.within import is_bare_product, is_whole_result, takes_each_once
-from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import REDUCTIONS, Op
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 
 SHARE = 4
 """The smallest tile of the sums takes at most one part of so many of each memory: the rest is the reader's."""

@@ -19,12 +19,12 @@ from tilewright.compiler.select.bindings import Binding, ConstantMatrix, Idle, T
 from tilewright.compiler.select.cover import dot_product, operands_across_lanes
 from tilewright.compiler.select.transfer import Transfers
 from tilewright.compiler.select.unify import Match, Possible, Unifier
-from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.systolic import systolic_weights
 
 MATCHES_TRIED = 64
 """The most matches of one instruction with one expression that are examined; the simplest come first."""

@@ -17,9 +17,9 @@ from tilewright.compiler.select.parameters import with_shared_parameters
 from tilewright.compiler.select.search import Best, Search, computing_patterns
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.select.window_sums import with_window_sums
-from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.systolic import systolic_activations
 
 MOST_COVERS = 10_000
 """So many covers of one machine are kept at most."""

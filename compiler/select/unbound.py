@@ -6,10 +6,10 @@ from tilewright.compiler.nest.products import is_matrix_of_constants, is_vector,
 from tilewright.compiler.select.differences import shown
 from tilewright.compiler.select.search import Pattern, Search
 from tilewright.compiler.select.unify import Match
-from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import Operand
+from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 
 
 def why_unbound(search: Search, pattern: Pattern, expr: Expr, match: Match) -> tuple[int, str]:

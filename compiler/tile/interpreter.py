@@ -14,13 +14,13 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.evaluate import Values, evaluate
 from tilewright.compiler.tile.footprint import block_words, reads_destination
 from tilewright.compiler.tile.program import TileBuffer, TileOperation, TileProgram
-from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import wrap
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Element
+from tilewright.isa.templates.systolic import systolic_weights
 
 Bytes = NDArray[np.uint8]
 

@@ -34,7 +34,7 @@ from tilewright.compiler.tiling.runs import Run, in_tiles, runs
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.compiler.tiling.weight_tiles import Box, WeightTiles
 from tilewright.compiler.tiling.window_sums import WindowSums
-from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
+from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 
 WEIGHTS_SLOT = "weights"
 

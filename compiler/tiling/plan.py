@@ -23,8 +23,8 @@ from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.surroundings import IN_A_NETWORK, Surroundings
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
 from tilewright.compiler.vectors import longest_buffer, vector_blocks
-from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.program.program import Layer
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 
 WITHIN_ANOTHER = TileChoice({}, points_outer=False, is_double=True, words={}, cycles=0)
 """The choice of a nest that is computed in the tiles of another one: these say its sizes."""

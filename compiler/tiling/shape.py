@@ -20,8 +20,8 @@ from tilewright.compiler.select.bindings import POINTS, Binding, Parameters, Tab
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.tiling.layout import Border
 from tilewright.compiler.tiling.weight_tiles import WeightTiles
-from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.machine.encoding import Operand
+from tilewright.isa.templates.systolic import systolic_activations
 
 Sizes = NDArray[np.int64]
 Cycles = NDArray[np.float64]

@@ -26,8 +26,8 @@ from tilewright.compiler.tiling.job import NestJob, Ranges, at, span
 from tilewright.compiler.tiling.layout import Layout, box_layout
 from tilewright.compiler.tiling.pack_loops import WordLoop, affine_runs
 from tilewright.compiler.tiling.shape import AREAS_OF_PARTIAL_SUMS, extents
-from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,12 @@ from tilewright.isa.check.feedback import fed_back_word, repeated_sum
 from tilewright.isa.check.finding import Finding, FindingCode, instruction_finding, program_finding
 from tilewright.isa.check.footprint import Access, Reach, Reaches, accesses, affine_ranges, operand_steps, place_of
 from tilewright.isa.check.hazards import BadWait, Hazard, HazardKind, find_hazards, wait_clocks
-from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, UNBOUNDED, Budgets
 from tilewright.isa.program.program import Program, Tensor
+from tilewright.isa.templates.table import facet_of
 
 SHOWN_FINDINGS = 5
 
@@ -239,8 +238,7 @@ def _check_region(
 def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int) -> int | None:
     """The first word of a block that does not lie in one bank, or None."""
     format = instruction.format
-    reads_row_by_row = format.engine.template is Template.SYSTOLIC and operand is systolic_weights(format)
-    if reads_row_by_row:
+    if operand is facet_of(format.engine.template).row_by_row(format):
         return None
     starts = affine_ranges(instruction.base(operand.name), operand_steps(instruction, operand), 1)
     boundary = (starts[:, 0] // bank_depth + 1) * bank_depth

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tilewright.isa.check.footprint import Reach, operand_steps, word_count
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.demands import are_apart
+from tilewright.isa.templates.table import facet_of
 
 MAX_ITERATIONS = 1 << 62
 """Iterations are numbered by integers of 64 bits."""
@@ -43,7 +43,7 @@ def fed_back_word(instruction: Instruction, reaches: Sequence[Reach]) -> tuple[s
 def repeated_sum(instruction: Instruction) -> bool:
     """True when a systolic instruction adds two different sums into one word: its sums must have words of their own."""
     format = instruction.format
-    if format.engine.template is not Template.SYSTOLIC:
+    if not facet_of(format.engine.template).adds_in_memory:
         return False
     sums, destination = 1, format.destination
     for place in format.trip_places_of_sums:
@@ -105,9 +105,9 @@ class _Loop:
 
 
 def _loops(instruction: Instruction, operand: Operand, is_written: bool) -> list[_Loop]:
-    """The loops of an operand, outermost first. Only a systolic engine writes partial sums."""
+    """The loops of an operand, outermost first. Only sums in memory are written before they are complete."""
     strides, loops = instruction.strides(operand), []
-    writes_last = is_written and instruction.engine.template is not Template.SYSTOLIC
+    writes_last = is_written and not facet_of(instruction.engine.template).adds_in_memory
     for loop in instruction.format.loops:
         trip = instruction[f"trip.{loop.name}"]
         first = trip - 1 if loop.is_reduce and writes_last else 0

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from tilewright.isa.check.footprint import Access, expand
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, require
 from tilewright.isa.program.program import Program
+from tilewright.isa.templates.table import facet_of
 
 Integers = NDArray[np.int64]
 
@@ -184,7 +184,7 @@ def _hazard(
 def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
     """True for the one read that needs no wait for its own engine: the array keeps the order of its sums."""
     is_sum = not access.is_write and access.operand == instruction.format.destination.name
-    return is_sum and instruction.engine.template is Template.SYSTOLIC
+    return is_sum and facet_of(instruction.engine.template).adds_in_memory
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import assert_never
 
 from tilewright.isa.errors import did_you_mean
-from tilewright.isa.files.keys import (
-    ENGINE_SECTIONS,
-    OFF_CHIP,
-    TEMPLATE,
-    USUAL_DMA,
-    USUAL_KINDS,
-    EngineKind,
-    direction_of,
-)
+from tilewright.isa.files.keys import ENGINE_SECTIONS, ENGINES, OFF_CHIP, TEMPLATE, USUAL_KINDS
 from tilewright.isa.files.reader import Reader
 from tilewright.isa.files.yaml_tree import Tree
-from tilewright.isa.machine.engine import Direction, Dma, Engine, Settings, Systolic, Template, Vector
+from tilewright.isa.key_kinds import EngineKind
+from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.table import facet_of
 
 PATH = "engines"
 
@@ -34,12 +26,14 @@ class EngineReader:
     def read(self, tree: Tree | None, array: Systolic, lanes: int) -> dict[str, Engine]:
         """Every engine whose template is known, in file order; the sizes are the machine's own."""
         engines: dict[str, Engine] = {}
+        kinds: dict[str, EngineKind] = {}
         for name, child in self._reader.open_mapping(tree, PATH).items():
             kind = self._kind(name, child)
             if kind is not None:
+                kinds[name] = kind
                 engines[name] = self._engine(name, len(engines), kind, child, array, lanes)
         if tree is not None and isinstance(tree.value, Mapping):
-            self._check_kinds(tree, engines)
+            self._check_kinds(tree, kinds)
         return engines
 
     def _kind(self, name: str, tree: Tree) -> EngineKind | None:
@@ -52,9 +46,9 @@ class EngineReader:
                 self._reader.complain(tree.where, f"{PATH}.{name}", message)
             return USUAL_KINDS.get(name)
         path, word = f"{PATH}.{name}.template", self._reader.word(said, f"{PATH}.{name}.template")
-        if word in TEMPLATE.choices:
-            template = Template(word)
-            return EngineKind(template, _direction(tree) if template is Template.DMA else None)
+        kind = ENGINES.kind_of(word, _writes_dram(tree))
+        if kind is not None:
+            return kind
         hint = did_you_mean(word, TEMPLATE.choices)
         self._reader.complain(
             said.where, path, f"unknown template {word!r}{hint}; expected {', '.join(TEMPLATE.choices)}"
@@ -74,44 +68,24 @@ class EngineReader:
             if known[key].kind != OFF_CHIP and DRAM in reached:
                 message = f"the {name} engine's {key} are on chip, not dram"
                 self._reader.complain(keys[key].where, f"{path}.{key}", message)
-        return Engine(name, number, queue, **reach, settings=self._settings(kind, keys, path, array, lanes))
+        facet = facet_of(kind.template)
+        own = [key for key in facet.keys(kind.direction) if key in keys]
+        said = {key: self._reader.number(keys, path, key, known) for key in own}
+        return Engine(name, number, queue, **reach, settings=facet.settings(kind.direction, said, array, lanes))
 
-    def _settings(self, kind: EngineKind, keys: Mapping[str, Tree], path: str, array: Systolic, lanes: int) -> Settings:
-        """What a template has sizes of, as the file says or as usual."""
-        known = ENGINE_SECTIONS[kind].keys
-        match kind.template:
-            case Template.DMA:
-                assert kind.direction is not None
-                usual = asdict(USUAL_DMA[kind.direction])
-                usual.pop("direction")
-                limits = {key: self._reader.number_or(n, keys, path, key, known) for key, n in usual.items()}
-                return Dma(kind.direction, **limits)
-            case Template.SYSTOLIC:
-                return array
-            case Template.VECTOR:
-                results = self._reader.number(keys, path, "results", known) if "results" in keys else None
-                return Vector(lanes, results)
-            case _:
-                assert_never(kind.template)
-
-    def _check_kinds(self, tree: Tree, engines: Mapping[str, Engine]) -> None:
-        """A machine has one engine of each kind."""
+    def _check_kinds(self, tree: Tree, kinds: Mapping[str, EngineKind]) -> None:
+        """A machine has one engine of each kind that has a usual name, and at most one of the others."""
         for kind in ENGINE_SECTIONS:
-            found = [engine.name for engine in engines.values() if kind == _kind_of(engine)]
-            if not found:
-                usual = [name for name, other in USUAL_KINDS.items() if other == kind]
+            found = [name for name, other in kinds.items() if kind == other]
+            usual = [name for name, other in USUAL_KINDS.items() if other == kind]
+            if usual and not found:
                 self._reader.complain(tree.where, PATH, f"the key {usual[0]!r} is missing: a {kind}")
             elif len(found) > 1:
                 message = f"expected one {kind}, not {len(found)}: {', '.join(found)}"
                 self._reader.complain(tree.where, PATH, message)
 
 
-def _direction(tree: Tree) -> Direction:
-    """That of a DMA engine: which of its ends is dram."""
+def _writes_dram(tree: Tree) -> bool:
+    """Whether that is all that an entry says its engine writes."""
     writes = tree.value.get("writes") if isinstance(tree.value, Mapping) else None
-    words = [item.value for item in writes.value] if writes is not None and isinstance(writes.value, tuple) else []
-    return direction_of(words == [DRAM])
-
-
-def _kind_of(engine: Engine) -> EngineKind:
-    return EngineKind(engine.template, engine.settings.direction if isinstance(engine.settings, Dma) else None)
+    return writes is not None and isinstance(writes.value, tuple) and [item.value for item in writes.value] == [DRAM]

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.isa.engines.templates import table_violations, violations
 from tilewright.isa.errors import did_you_mean
 from tilewright.isa.files.instruction_context import Declarations, MachineSizes
 from tilewright.isa.files.instruction_operands import OperandReader, with_dram_elements
@@ -28,6 +27,8 @@ from tilewright.isa.machine.encoding import (
 )
 from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.templates.lookups import table_violations
+from tilewright.isa.templates.table import facet_of
 
 MAX_INSTRUCTION_BITS = 2048
 
@@ -224,7 +225,7 @@ class InstructionReader:
         """Complain of what the engine cannot do, and of an instruction that is too long."""
         machine = self._machine
         if machine.is_array_known:
-            for message in violations(format, machine.memories):
+            for message in facet_of(format.engine.template).violations(format, machine.memories):
                 self._reader.complain(entry.keys["do"].where, entry.path, message)
         if format.bits > MAX_INSTRUCTION_BITS:
             self._reader.complain(
@@ -235,16 +236,8 @@ class InstructionReader:
 
     def _disagreements(self, formats: Sequence[InstructionFormat]) -> Iterator[tuple[str, str]]:
         """(mnemonic, what is wrong) of instructions that cannot be in one machine."""
-        yield from _array_violations(formats)
+        for template in Template:
+            own = [format for format in formats if format.engine.template is template]
+            yield from facet_of(template).disagreements(own)
         if self._machine.is_array_known:
             yield from table_violations(formats, self._machine.memories)
-
-
-def _array_violations(formats: Sequence[InstructionFormat]) -> Iterator[tuple[str, str]]:
-    """All systolic instructions share one array, so they use the same memories."""
-    systolic = [format for format in formats if format.engine.template is Template.SYSTOLIC]
-    for format in systolic[1:]:
-        first = systolic[0]
-        if [operand.memory for operand in format.operands] != [operand.memory for operand in first.operands]:
-            message = f"uses other memories than {first.mnemonic}; the array is wired to one set"
-            yield format.mnemonic, message

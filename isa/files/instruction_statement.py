@@ -14,8 +14,9 @@ from tilewright.isa.language.expressions import Expr, Scope
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.language.statement import Statement, parse_statement
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.memory import storage_bits
+from tilewright.isa.templates.table import facet_of
 
 
 class StatementReader:
@@ -30,7 +31,7 @@ class StatementReader:
         text = self._reader.word(tree, path)
         if not isinstance(tree.value, str):
             return None
-        if engine.template is Template.DMA:
+        if facet_of(engine.template).only_moves:
             return self._read_move(tree, path, text, declared)
         result = declared.destination.element.type
         if result is None:

@@ -5,134 +5,34 @@ The loader checks with these tables, and the JSON Schema for editors is generate
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
-from typing import assert_never
 
 import yaml
 
+from tilewright.isa.key_kinds import (
+    NAME,
+    Either,
+    EngineKind,
+    Instances,
+    Key,
+    Names,
+    Section,
+    TypeName,
+    Whole,
+    Word,
+    Words,
+)
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS
-from tilewright.isa.machine.engine import Direction, Dma, Template
+from tilewright.isa.machine.engine import Direction, Template
 from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, Counting
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.table import facet_of
 from tilewright.isa.timing import BURST_BEATS
-
-NAME = "[A-Za-z_][A-Za-z0-9_]*"
-"""The pattern for whole names of memories, instructions, loops, operands, immediates and parameters."""
 
 QUOTED_NUMBER = r"\s*[-+]?[0-9_.]+\s*"
 """A string that is a number in quotes: refused where a number is expected."""
-
-# -- kinds of values ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """An integer from `low` to `high`, or an expression over parameters that gives one."""
-
-    low: int
-    high: int
-    is_power_of_two: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A string: one of `choices`, or any if there are none; `pattern` is what every right one matches."""
-
-    choices: tuple[str, ...] = ()
-    pattern: str = ""
-    examples: tuple[str, ...] = ()
-
-    def may_be(self, text: str) -> bool:
-        """Whether the pattern allows a text; more may be asked of it."""
-        return not self.pattern or re.fullmatch(self.pattern, text) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A list of different strings, each one of `choices`; without choices, names that stand elsewhere in the file."""
-
-    choices: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
-    is_all: bool = False  # the list is exactly `choices`
-
-
-@dataclass(frozen=True, slots=True)
-class TypeName:
-    """An integer type: int8, uint6, …"""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A mapping with known keys. `exactly_one_of` names keys of which one, and only one, must be there."""
-
-    keys: Mapping[str, Key]
-    exactly_one_of: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """A mapping from names that the file chooses to values of one kind: `least` to `most`, none of `excluded`."""
-
-    values: Kind
-    least: int = 0
-    most: int | None = None
-    pattern: str = NAME
-    excluded: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """A value of one of several kinds."""
-
-    kinds: tuple[Kind, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Instances:
-    """A mapping from names to engines: each has the keys of its kind, which is usual for its name, or that it says."""
-
-    sections: Mapping[EngineKind, Section]
-    usual: Mapping[str, EngineKind]
-
-    def section_of(self, name: str, said: Mapping[str, object]) -> Section | None:
-        """The keys of an engine whose entry says these words; None where neither they nor its name tell its kind."""
-        template = said.get("template")
-        if template is None:
-            kind = self.usual.get(name)
-        elif template not in TEMPLATE.choices:
-            kind = None
-        else:
-            is_dma, to_dram = template == Template.DMA, said.get("writes") == [DRAM]
-            kind = EngineKind(Template(str(template)), direction_of(to_dram) if is_dma else None)
-        return None if kind is None else self.sections[kind]
-
-
-def direction_of(writes_dram: bool) -> Direction:
-    """Which way a DMA engine moves words: one of its ends is dram."""
-    return Direction.OUT if writes_dram else Direction.IN
-
-
-Kind = Whole | Word | Words | TypeName | Section | Names | Either | Instances
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key: what it holds, what it means in a line, and whether a machine without `extends` must have it.
-
-    With another value of one that `changes_values`, the same network gives other results.
-    """
-
-    kind: Kind
-    about: str
-    is_needed: bool = True
-    changes_values: bool = False
-
-
-# -- the keys ----------------------------------------------------------------------------------------------------------
 
 SIZE = Whole(1, 256)
 """A number of elements side by side."""
@@ -168,21 +68,6 @@ MEMORY = Section(MEMORY_KEYS, exactly_one_of=("depth", "kib"))
 ON_CHIP, OFF_CHIP = Words(excluded=(DRAM,)), Words((DRAM,), is_all=True)
 """What an engine reaches: memories on chip, or exactly [dram]."""
 
-USUAL_DMA = {Direction.IN: Dma(Direction.IN, 4, 16, 2), Direction.OUT: Dma(Direction.OUT, 2, 2, 3)}
-"""What DMA engines have under way where the machine's file says nothing else: more makes no network faster."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineKind:
-    """A template and, of a DMA engine, its direction: what decides which keys an engine has."""
-
-    template: Template
-    direction: Direction | None = None
-
-    def __str__(self) -> str:
-        end = {None: "", Direction.IN: " that reads dram", Direction.OUT: " that writes dram"}[self.direction]
-        return f"{self.template} engine{end}"
-
 
 def _usual_kinds() -> Mapping[str, EngineKind]:
     text = resources.files(__package__).joinpath("usual_engines.yaml").read_text()
@@ -198,7 +83,7 @@ USUAL_KINDS = _usual_kinds()
 TEMPLATE = Word(tuple(template.value for template in Template))
 
 
-def _engine_section(kind: EngineKind, own: Mapping[str, Key]) -> Section:
+def _engine_section(kind: EngineKind) -> Section:
     """The keys of an engine: its template, its queue, those of its kind, and what it reaches."""
     reads = OFF_CHIP if kind.direction is Direction.IN else ON_CHIP
     writes = OFF_CHIP if kind.direction is Direction.OUT else ON_CHIP
@@ -207,56 +92,21 @@ def _engine_section(kind: EngineKind, own: Mapping[str, Key]) -> Section:
         {
             "template": Key(TEMPLATE, about, is_needed=False),
             "queue": Key(Whole(1, 64), "Instructions that wait in its queue."),
-            **own,
+            **facet_of(kind.template).keys(kind.direction),
             "reads": Key(reads, "Memories that it has read ports to."),
             "writes": Key(writes, "Memories that it has write ports to."),
         }
     )
 
 
-def _dma_keys(usual: Dma) -> dict[str, Key]:
-    bursts, beats = {
-        Direction.IN: ("cut into words", "Beats that have come and wait to be cut into words"),
-        Direction.OUT: ("sent", "Parts of words, of a beat's size, that are read and not yet sent"),
-    }[usual.direction]
-    about = {
-        "contexts": (Whole(2, 16), "Instructions that are started and not yet completed", usual.contexts),
-        "bursts": (Whole(1, 64), f"Bursts that are addressed and not all {bursts}", usual.bursts),
-        "beats": (Whole(1, 256), beats, usual.beats),
-    }
-    return {
-        key: Key(kind, f"{text}; {value} if left out.", is_needed=False) for key, (kind, text, value) in about.items()
-    }
-
-
-_RESULTS = Key(
-    Whole(1, 64),
-    "Results that may wait where the array writes too; enough for one each cycle if left out.",
-    is_needed=False,
-)
-
-
-def _keys_of(kind: EngineKind) -> Mapping[str, Key]:
-    """The keys that only engines of a kind have."""
-    match kind.template:
-        case Template.DMA:
-            assert kind.direction is not None
-            return _dma_keys(USUAL_DMA[kind.direction])
-        case Template.SYSTOLIC:
-            return {}
-        case Template.VECTOR:
-            return {"results": _RESULTS}
-        case _:
-            assert_never(kind.template)
-
-
 ENGINE_SECTIONS: Mapping[EngineKind, Section] = {
-    kind: _engine_section(kind, _keys_of(kind))
+    EngineKind(template, direction): _engine_section(EngineKind(template, direction))
     for template in Template
-    for direction in (Direction if template is Template.DMA else (None,))
-    for kind in (EngineKind(template, direction),)
+    for direction in facet_of(template).directions
 }
 """The keys of an engine, by its kind."""
+
+ENGINES = Instances(ENGINE_SECTIONS, USUAL_KINDS)
 
 LOOP_BITS = Whole(1, 24)
 FIELD_BITS = Whole(1, 48)
@@ -342,7 +192,7 @@ MACHINE_KEYS = {
     ),
     "memories": Key(Names(MEMORY, excluded=(DRAM,)), "On-chip memories by name."),
     "engines": Key(
-        Instances(ENGINE_SECTIONS, USUAL_KINDS),
+        ENGINES,
         "Engines by name: which memories each has ports to, and its queue.",
     ),
     "instructions": Key(Names(Section(INSTRUCTION_KEYS)), "Instructions by mnemonic."),

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.expression import evaluate, names_in
-from tilewright.isa.files.keys import NAME, QUOTED_NUMBER, Key, Whole
+from tilewright.isa.files.keys import QUOTED_NUMBER
 from tilewright.isa.files.yaml_tree import Tree, Where
+from tilewright.isa.key_kinds import NAME, Key, Whole
 from tilewright.isa.language.numeric import IntegerType, parse_integer_type
 
 LONGEST_COMPLAINT = 1000

@@ -12,12 +12,10 @@ from typing import Any, assert_never
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.expression import MAX_EXPRESSION_CHARACTERS
-from tilewright.isa.files.keys import (
-    EXTENDS,
-    EXTENDS_ABOUT,
-    MACHINE_KEYS,
+from tilewright.isa.files.keys import EXTENDS, EXTENDS_ABOUT, MACHINE_KEYS, QUOTED_NUMBER
+from tilewright.isa.files.loader import shipped_machines
+from tilewright.isa.key_kinds import (
     NAME,
-    QUOTED_NUMBER,
     Either,
     EngineKind,
     Instances,
@@ -30,7 +28,6 @@ from tilewright.isa.files.keys import (
     Word,
     Words,
 )
-from tilewright.isa.files.loader import shipped_machines
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, parse_integer_type
 
 Schema = dict[str, Any]

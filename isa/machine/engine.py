@@ -8,7 +8,7 @@ from typing import assert_never
 
 
 class Template(StrEnum):
-    """What kind of hardware an engine is; `isa/engines/templates.py` says which instructions each can run."""
+    """What kind of hardware an engine is; `isa/templates/` has what follows."""
 
     DMA = "dma"
     SYSTOLIC = "systolic"

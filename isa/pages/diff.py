@@ -11,11 +11,10 @@ from tilewright.isa import timing
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionField, InstructionFormat, Operand
-from tilewright.isa.machine.engine import Dma, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.pages.show import kib_text, loops_text, word_text
-from tilewright.isa.timing import statement_stages
+from tilewright.isa.templates.table import facet_of
 
 
 def difference(a: Machine, b: Machine) -> tuple[str, ...]:
@@ -87,9 +86,9 @@ def _engines(a: Machine, b: Machine) -> Iterator[str]:
     for name, engine in a.engines.items():
         other = b.engines[name]
         yield from _change(f"engines.{name}.queue", engine.queue_depth, other.queue_depth)
-        limits = asdict(other.settings)
-        for limit, old in asdict(engine.settings).items() if isinstance(engine.settings, Dma) else ():
-            yield from _change(f"engines.{name}.{limit}", old, limits.get(limit))
+        old, new = asdict(engine.settings), asdict(other.settings)
+        for key in facet_of(engine.template).keys(old.get("direction")):
+            yield from _change(f"engines.{name}.{key}", old[key] or "usual", new.get(key) or "usual")
         yield from _reach(f"engines.{name}.reads", engine.reads, other.reads)
         yield from _reach(f"engines.{name}.writes", engine.writes, other.writes)
 
@@ -211,10 +210,11 @@ def _timing(a: Machine, b: Machine) -> Iterator[str]:
         old, new = getattr(timing, name)(a), getattr(timing, name)(b)
         if old != new:
             yield f"timing.{name}: {old} → {new} cycles. {about}"
-    for format in b.formats_of(Template.VECTOR):
+    for format in b.formats.values():
         if format.mnemonic in a.formats and a.formats[format.mnemonic].engine.name == format.engine.name:
-            old, new = (statement_stages(f.statement.expr) for f in (a.formats[format.mnemonic], format))
-            yield from _change(f"timing of {format.mnemonic}, in stages", old, new)
+            both = (a.formats[format.mnemonic], format)
+            stages = (facet_of(each.engine.template).stages(each) for each in both)
+            yield from _change(f"timing of {format.mnemonic}, in stages", *stages)
 
 
 def _figures() -> dict[str, str]:
@@ -258,12 +258,12 @@ def _meaning(machine: Machine, name: str) -> tuple[object, ...]:
     format = machine.formats[name]
     widths = tuple(machine.memories[o.memory].width for o in format.operands if o.memory != DRAM)
     loops = tuple((loop.name, loop.is_reduce) for loop in format.loops)
-    array = (machine.array.rows, machine.array.cols) if format.engine.template is Template.SYSTOLIC else ()
+    sizes = facet_of(format.engine.template).sizes_of_values(machine)
     nodes = tuple(
         (n.op, n.name, n.field, n.value, n.type, n.rounding if n.op is Op.ROUND_SHIFT else None, len(n.args))
         for n in walk(format.statement.expr)
     )
-    return format.engine.name, loops, format.operands, widths, array, format.has_accumulate, nodes
+    return format.engine.name, loops, format.operands, widths, sizes, format.has_accumulate, nodes
 
 
 def _some(names: Sequence[str], count: int) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Container, Iterable, Sequence
 from math import prod
 
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.budgets import Budgets, require
 from tilewright.isa.program.program import Program, Tensor
+from tilewright.isa.templates.table import facet_of
 
 REGION_COPIES = 3
 """DRAM images at the same time: before a run, in it and after it."""
@@ -122,8 +122,8 @@ def _elements_of(instruction: Instruction, machine: Machine) -> int:
         moving |= moved
         if operand.memory != DRAM:
             elements += _visits(instruction, moved) * operand.block * machine.memories[operand.memory].width
-    is_vector = instruction.engine.template is Template.VECTOR
-    return elements + (_visits(instruction, moving) * machine.vector.lanes if is_vector else 0)
+    computed = facet_of(instruction.engine.template).elements_computed(machine)
+    return elements + _visits(instruction, moving) * computed
 
 
 def _visits(instruction: Instruction, loops: Container[str]) -> int:

@@ -7,10 +7,10 @@ from itertools import product
 
 import z3
 
-from tilewright.isa.engines.templates import is_transposing
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.systolic import is_transposing
 from tilewright.rtl.proof.datapath import without_products
 from tilewright.rtl.proof.meaning import as_integer
 from tilewright.rtl.proof.netlist import Run, netlist

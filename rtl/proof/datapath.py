@@ -6,13 +6,13 @@ import dataclasses
 
 import z3
 
-from tilewright.isa.engines.datapath_schedule import Unit
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
+from tilewright.isa.templates.datapath_schedule import Unit
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.layout import immediate_places

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 import z3
 
-from tilewright.isa.engines.datapath_schedule import Unit, bind, schedule
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.datapath_schedule import Unit, bind, schedule
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import integer_shape
 from tilewright.rtl.proof.meaning import as_integer, integer

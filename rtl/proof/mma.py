@@ -6,9 +6,9 @@ from functools import partial
 
 import z3
 
-from tilewright.isa.engines.templates import is_transposing
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE, InstructionFormat
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.systolic import is_transposing
 from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_write
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals

@@ -12,13 +12,13 @@ from amaranth.sim import Simulator
 from tests.lanes import across_lanes
 from tests.rings import slow_beyond
 from tests.rtl.statements import Evaluator, random_element, random_integer
-from tilewright.isa.engines.datapath_schedule import End, Place, bind, schedule
 from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.datapath_schedule import End, Place, bind, schedule
 from tilewright.isa.timing import statement_stages
 from tilewright.rtl.datapath import VectorDatapath, immediates_bits
 from tilewright.rtl.layout import immediate_places

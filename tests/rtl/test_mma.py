@@ -11,12 +11,12 @@ from amaranth.sim import Simulator
 from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, iterations, random_instruction
-from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.encoding import Instruction, Operand, encode, make_instruction
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.mma import MmaEngine

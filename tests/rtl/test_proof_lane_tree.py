@@ -4,11 +4,11 @@ import pytest
 from amaranth.hdl import Mux
 
 from tests.lanes import across_lanes
-from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.datapath_schedule import bind, schedule
 from tilewright.rtl.operators import COMBINATIONAL
 from tilewright.rtl.proof.lane_tree import prove_lane_tree, prove_lane_trees
 from tilewright.rtl.proof.result import Proof

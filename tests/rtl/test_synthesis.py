@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.datapath_schedule import bind, schedule
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.proof.datapath import one_lane
 from tilewright.rtl.synthesis import COARSE, area, array_areas, cells, unshared

@@ -33,10 +33,10 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.schedules.cycles import ENTRIES, WANTED, read_table
-from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.systolic import systolic_weights
 from tilewright.isa.timing import dma_round_trip, mma_write
 
 PRODUCTS = ("Conv", "Gemm", "MatMul")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tilewright.codesign.price.statement_paths import statement_of
-from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Template
+from tilewright.isa.templates.datapath_schedule import bind, schedule
 
 MACHINE = load_machine("tiny8", ["lanes=1"])
 

@@ -22,7 +22,7 @@ from tilewright.isa.language.numeric import IntegerType, Interval, Rounding
 from tilewright.isa.language.operations import OPERATIONS, Op, combining
 from tilewright.isa.language.statement import WORDS, Statement, parse_statement
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.pages.mathematics import statement_mathematics
+from tilewright.isa.machine.mathematics import statement_mathematics
 from tilewright.isa.timing import operator_stages
 from tilewright.rtl.proof.meaning import Meaning, integer
 from tilewright.simulator.interpreter import Lane, evaluate

@@ -12,8 +12,8 @@ from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding
 from tilewright.isa.language.statement import parse_statement
+from tilewright.isa.machine.mathematics import statement_mathematics
 from tilewright.isa.pages.manual import manual
-from tilewright.isa.pages.mathematics import statement_mathematics
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.program.program import place_regions
 from tilewright.simulator.cycles import simulate_cycles

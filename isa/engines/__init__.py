@@ -1,1 +1,0 @@
-"""Engine templates: what each can do, and when each operator of a statement runs."""

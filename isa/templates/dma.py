@@ -1,0 +1,74 @@
+"""DMA engines: they move words between DRAM and memories on chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+
+from tilewright.isa.key_kinds import Key, Whole
+from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Direction, Dma, Systolic
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM, Memory
+from tilewright.isa.templates.facet import Facet
+
+USUAL = {Direction.IN: Dma(Direction.IN, 4, 16, 2), Direction.OUT: Dma(Direction.OUT, 2, 2, 3)}
+"""What an engine has under way where the machine's file says nothing else: more makes no network faster."""
+
+
+class DmaFacet(Facet):
+    """Instructions that move one operand; an engine of each direction."""
+
+    directions = (Direction.IN, Direction.OUT)
+    only_moves = True
+
+    def keys(self, direction: Direction | None) -> Mapping[str, Key]:
+        assert direction is not None
+        usual = USUAL[direction]
+        bursts, beats = {
+            Direction.IN: ("cut into words", "Beats that have come and wait to be cut into words"),
+            Direction.OUT: ("sent", "Parts of words, of a beat's size, that are read and not yet sent"),
+        }[direction]
+        about = {
+            "contexts": (Whole(2, 16), "Instructions that are started and not yet completed", usual.contexts),
+            "bursts": (Whole(1, 64), f"Bursts that are addressed and not all {bursts}", usual.bursts),
+            "beats": (Whole(1, 256), beats, usual.beats),
+        }
+        return {
+            key: Key(kind, f"{text}; {value} if left out.", is_needed=False)
+            for key, (kind, text, value) in about.items()
+        }
+
+    def settings(self, direction: Direction | None, said: Mapping[str, int], array: Systolic, lanes: int) -> Dma:
+        assert direction is not None
+        return Dma(**{**asdict(USUAL[direction]), **said})
+
+    def violations(self, format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:
+        source, destination = format.sources, format.destination
+        if len(source) != 1 or (source[0].memory == DRAM) == (destination.memory == DRAM):
+            yield "a dma engine moves one operand, with dram at one end and an on-chip memory at the other"
+        is_plain = format.statement.expr.op is Op.SOURCE
+        if not is_plain or format.immediates or format.reduce_loops or format.has_accumulate:
+            yield "a dma engine only moves: expected `destination = source`, no reduce, no imm, no flags"
+        for operand in format.operands:
+            if operand.block != 1:
+                yield f"operand {operand.name} is a block of {operand.block} words; a dma engine moves one word a step"
+
+    def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
+        yield f"    {format.destination.name} ← {format.sources[0].name}, byte for byte"
+
+    def timing(self, format: InstructionFormat, machine: Machine) -> str:
+        word = moved_word_bytes(format, machine)
+        return (
+            f"at most one word ({word} bytes) and one bus beat ({machine.dram.bus_bytes} bytes) in each cycle. If "
+            f"the last loop moves by {word} bytes in DRAM, its iterations share bursts. Otherwise, each word has "
+            f"bursts of its own. The first beat comes at least {machine.dram.latency_cycles} cycles after its "
+            f"request. Up to {format.engine.dma.contexts} instructions are under way at the same time."
+        )
+
+
+def moved_word_bytes(format: InstructionFormat, machine: Machine) -> int:
+    """Bytes of the word that a DMA instruction moves in one iteration."""
+    on_chip = next(operand for operand in format.operands if operand.memory != DRAM)
+    return machine.memories[on_chip.memory].word_bytes

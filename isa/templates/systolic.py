@@ -1,0 +1,148 @@
+"""Systolic arrays: they multiply vectors with weight tiles and add up the products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.encoding import InstructionFormat, Operand
+from tilewright.isa.machine.engine import Direction, Systolic
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
+from tilewright.isa.templates.facet import Facet
+from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_write
+
+
+class SystolicFacet(Facet):
+    """Instructions that multiply; all of a machine use the same memories."""
+
+    adds_in_memory = True
+
+    def settings(self, direction: Direction | None, said: Mapping[str, int], array: Systolic, lanes: int) -> Systolic:
+        return array
+
+    def violations(self, format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:
+        assert isinstance(format.engine.settings, Systolic)
+        yield from _violations(format, memories, format.engine.settings)
+
+    def disagreements(self, formats: Sequence[InstructionFormat]) -> Iterator[tuple[str, str]]:
+        for format in formats[1:]:
+            if [operand.memory for operand in format.operands] != [operand.memory for operand in formats[0].operands]:
+                message = f"uses other memories than {formats[0].mnemonic}; the array is wired to one set"
+                yield format.mnemonic, message
+
+    def row_by_row(self, format: InstructionFormat) -> Operand:
+        return systolic_weights(format)
+
+    def sizes_of_values(self, machine: Machine) -> tuple[int, ...]:
+        return machine.array.rows, machine.array.cols
+
+    def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
+        a, w = systolic_activations(format).name, systolic_weights(format).name
+        element = "col, row" if is_transposing(format) else "row, col"
+        old = f"{format.destination.name}[col] · accumulate + " if format.has_accumulate else ""
+        wraps = next(node for node in walk(format.statement.expr) if node.op is Op.WRAP)
+        yield f"  for all col < {machine.array.cols}:"
+        yield (
+            f"    {format.destination.name}[col] ← wrap_{wraps.type}({old}Σ[{', '.join(format.reduce_loops)}, "
+            f"row < {machine.array.rows}] {a}[row] · {w}[{element}])"
+        )
+
+    def timing(self, format: InstructionFormat, machine: Machine) -> str:
+        count = tile_loops(format)
+        tiles = "·".join(f"trip.{loop.name}" for loop in format.loops[:count]) or "1"
+        vectors = "·".join(f"trip.{loop.name}" for loop in format.loops[count:]) or "1"
+        least = max(machine.array.rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
+        return (
+            f"there are T = {tiles} weight tiles of V = {vectors} vectors. A tile takes max(V, {least}) cycles, "
+            f"so the array is never idle between tiles if V ≥ {least}. Without port conflicts, the instruction "
+            f"completes (T - 1) · max(V, {least}) + V + {MMA_WEIGHT_LEAD + mma_write(machine) + 1} cycles after "
+            "its start."
+        )
+
+    def each_word(self, operand: Operand, format: InstructionFormat) -> str:
+        if operand is not systolic_weights(format):
+            return ""
+        return f", one for each {'column' if is_transposing(format) else 'row'} of the array"
+
+
+def tile_loops(format: InstructionFormat) -> int:
+    """How many outer loops of a systolic instruction choose the weight tile; the others stream vectors through it."""
+    weights = systolic_weights(format)
+    for count, loop in enumerate(format.loops):
+        if loop.name not in weights.loops:
+            return count
+    return len(format.loops)
+
+
+def systolic_activations(format: InstructionFormat) -> Operand:
+    """The operand that streams through the array: the first argument of `dot`."""
+    return format.operand(_dot_arguments(format)[0])
+
+
+def systolic_weights(format: InstructionFormat) -> Operand:
+    """The operand that stays in the array: the second argument of `dot`, transposed or not."""
+    return format.operand(_dot_arguments(format)[1])
+
+
+def is_transposing(format: InstructionFormat) -> bool:
+    """Whether an instruction's dot product is with the elements of each word of the weights: `transpose(w)`."""
+    return any(node.op is Op.TRANSPOSE for node in walk(format.statement.expr))
+
+
+def _dot_arguments(format: InstructionFormat) -> tuple[str, str]:
+    dot = format.statement.dot
+    assert dot is not None, format.mnemonic
+    return dot.args[0].name, _matrix(dot).name
+
+
+def _matrix(dot: Expr) -> Expr:
+    """What is inside of `transpose`, if that is the second argument."""
+    return dot.args[1].args[0] if dot.args[1].op is Op.TRANSPOSE else dot.args[1]
+
+
+def _violations(format: InstructionFormat, memories: Mapping[str, Memory], array: Systolic) -> Iterator[str]:
+    rows, cols = array.rows, array.cols
+    c = format.destination
+    expr = format.statement.expr
+    match (expr.op, expr.args[0].op if expr.args else None):
+        case (Op.WRAP, Op.SUM) if expr.args[0].args[0].op is Op.DOT:
+            dot = expr.args[0].args[0]
+        case _:
+            yield f"a systolic engine computes `{c.name} = wrap(sum(dot(a, w)), int32)`, or with transpose(w)"
+            return
+    arguments = (dot.args[0], _matrix(dot))
+    if any(arg.op is not Op.SOURCE or arg.field for arg in arguments) or arguments[0].name == arguments[1].name:
+        yield "dot takes two operands, activations then weights"
+        return
+    if len(format.sources) != 2 or format.immediates:
+        yield "a systolic engine has two sources and no imm"
+    if expr.type != c.element.type:
+        yield f"the sum wraps into {expr.type}, but {c.name} holds {c.element.type or 'a structure'}"
+    a, w = systolic_activations(format), systolic_weights(format)
+    for operand, elements, role in ((a, rows, "rows"), (c, cols, "cols")):
+        width = memories[operand.memory].width
+        if operand.block * width != elements:
+            yield (
+                f"operand {operand.name} is {operand.block} words of {width} elements; the array moves "
+                f"{role} = {elements} elements a cycle: say `{role} // {width} * {operand.memory}[…]`"
+            )
+    if w.block != rows or memories[w.memory].width != cols:
+        yield f"operand {w.name} must be rows = {rows} words of cols = {cols} elements: say `rows * {w.memory}[…]`"
+    if is_transposing(format) and rows != cols:
+        yield (
+            f"transpose({w.name}) needs rows = cols, and the array has rows = {rows}, cols = {cols}; "
+            "say `if: rows == cols` to have the instruction on square arrays only"
+        )
+    if w.memory == c.memory:
+        yield f"{w.name} and {c.name} are both in {c.memory}; weights and sums need memories of their own"
+    count = tile_loops(format)
+    for loop in format.loops[count:]:
+        if loop.name in w.loops:
+            yield f"the weights {w.name} stride over {loop.name}, inside a loop that they do not; move {loop.name} out"
+        if loop.is_reduce:
+            yield f"the array cannot reduce over {loop.name}: it streams vectors; reduce only over loops of {w.name}"
+    for name in format.reduce_loops:
+        if name in c.loops:
+            yield f"{c.name} strides over the reduce loop {name}; leave {name} out of its list"

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import assert_never
 
 from amaranth.hdl import Elaboratable, Module, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Counting, Machine
 from tilewright.rtl.dispatch import HeadStatus
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.outline import outlined
+from tilewright.rtl.templates.table import facet_of
 
 COUNTER_BITS = 40
 """A run of 2**40 cycles takes half an hour at 500 MHz."""
-
-STALLS_OF: Mapping[Template, Mapping[str, Any]] = {
-    Template.DMA: {"port": Activity.STALL_PORT, "dram": Activity.STALL_DRAM},
-    Template.SYSTOLIC: {"port": Activity.STALL_PORT, "weights": Activity.STALL_WEIGHTS},
-    Template.VECTOR: {"port": Activity.STALL_PORT},
-}
-"""Stall counters of each kind of engine, by cause, and the activity that each counts."""
 
 
 def engine_counter_names(machine: Machine, engine: Engine) -> tuple[str, ...]:
     """`busy`, `stall.port`, …, `wait.load`, …, `idle`: every cycle of a run counts in exactly one of them."""
     return (
         "busy",
-        *(f"stall.{cause}" for cause in STALLS_OF[engine.template]),
+        *(f"stall.{cause}" for cause in facet_of(engine.template).stalls),
         *(f"wait.{other}" for other in machine.engines),
         "idle",
     )
@@ -112,7 +105,7 @@ class Counters(wiring.Component):
         with m.Switch(self.activities[engine.number]):
             with m.Case(Activity.BUSY):
                 m.d.comb += counted.eq(names.index("busy"))
-            for cause, activity in STALLS_OF[engine.template].items():
+            for cause, activity in facet_of(engine.template).stalls.items():
                 with m.Case(activity):
                     m.d.comb += counted.eq(names.index(f"stall.{cause}"))
             with m.Default():

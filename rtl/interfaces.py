@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth.hdl import signed, unsigned
-from amaranth.lib import data, enum, stream
+from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
 from tilewright.isa.machine.machine import Machine
@@ -104,6 +106,11 @@ class LookupSignature(Signature):
                 "data": In(unsigned(8 * memory.word_bytes)),
             }
         )
+
+
+def members_of(unit: wiring.Component) -> dict[str, Any]:
+    """The members of a component by name, for those whose names follow from a machine."""
+    return {name: getattr(unit, name) for name in unit.signature.members}
 
 
 def engine_members(machine: Machine) -> dict[str, In | Out]:

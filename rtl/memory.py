@@ -11,10 +11,7 @@ from amaranth.hdl import Array, Cat, Const, Elaboratable, Module, Mux, Signal, V
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.machine.engine import Template
-from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
-from tilewright.isa.templates.systolic import systolic_activations
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.block import WordBlock
 from tilewright.rtl.interfaces import ReadSignature, WriteSignature
@@ -33,8 +30,9 @@ class Requester:
 class BankedMemory(wiring.Component):
     """The memory that docs/microarchitecture.md describes, for requesters in the order of its table.
 
-    Every requester has a port of its own, `read_<name>` or `write_<name>`; privileged ones come first. A read granted
-    in cycle t has its data in t+1, and sees the writes granted before t. While `halt` is set nothing is granted.
+    Every requester has a port of its own, in `read_ports` or `write_ports` in their order; privileged ones come first.
+    A read granted in cycle t has its data in t+1, and sees the writes granted before t. While `halt` is set nothing is
+    granted.
     """
 
     def __init__(self, memory: Memory, reads: Sequence[Requester], writes: Sequence[Requester]) -> None:
@@ -49,6 +47,8 @@ class BankedMemory(wiring.Component):
                 **{f"write_{r.name}": In(WriteSignature(memory, r.block)) for r in self.writes},
             }
         )
+        self.read_ports = [getattr(self, f"read_{r.name}") for r in self.reads]
+        self.write_ports = [getattr(self, f"write_{r.name}") for r in self.writes]
 
     def elaborate(self, platform: object) -> Elaboratable:
         if place := outlined(self, platform):
@@ -63,7 +63,7 @@ class BankedMemory(wiring.Component):
         return m
 
     def build_reads(self, m: Module, banks: Sequence[Bank]) -> None:
-        ports = [getattr(self, f"read_{r.name}") for r in self.reads]
+        ports = self.read_ports
         grants = self.build_arbiters(m, "read", self.reads, ports)
         for number, bank in enumerate(banks):
             places = [self.place_in_bank(port.address, number) for port in ports]
@@ -76,7 +76,7 @@ class BankedMemory(wiring.Component):
             m.d.comb += port.data.eq(_chosen([bank.read_data for bank in banks], from_bank))
 
     def build_writes(self, m: Module, banks: Sequence[Bank]) -> None:
-        ports = [getattr(self, f"write_{r.name}") for r in self.writes]
+        ports = self.write_ports
         grants = self.build_arbiters(m, "write", self.writes, ports)
         for number, bank in enumerate(banks):
             words = [Mux(grant, (1 << r.block) - 1, 0) for grant, r in zip(grants[number], self.writes, strict=True)]
@@ -215,14 +215,3 @@ def _chosen(values: Sequence[Value], index: Value) -> Value:
 
 def _place_bits(memory: Memory) -> int:
     return max(1, (memory.bank_depth - 1).bit_length())
-
-
-def ways_of(machine: Machine, memory: Memory) -> int:
-    """Ways that a bank is interleaved over: the next power of two of the widest block that is read or written at once.
-
-    Blocks are the array's `a` and `c`, and the sources of vector instructions.
-    """
-    blocks = [o.block for f in machine.formats_of(Template.VECTOR) for o in f.streams if o.memory == memory.name]
-    for format in machine.formats_of(Template.SYSTOLIC):
-        blocks += [o.block for o in (systolic_activations(format), format.destination) if o.memory == memory.name]
-    return 1 << (max(blocks, default=1) - 1).bit_length()

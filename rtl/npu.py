@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from tilewright.isa.machine.engine import Direction, Dma, Engine, Systolic, Template, Vector
+from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.bus import ReadChannel, axi_signature
 from tilewright.rtl.counters import Counters
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fetch import Fetch
-from tilewright.rtl.interfaces import FAULT_LAYOUT
-from tilewright.rtl.load import LoadEngine
+from tilewright.rtl.interfaces import FAULT_LAYOUT, members_of
 from tilewright.rtl.memory import BankedMemory
-from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.ports import built_memory, read_ports, write_ports
 from tilewright.rtl.registers import Registers, host_signature
 from tilewright.rtl.store import StoreEngine
 from tilewright.rtl.table_memory import TableMemory
-from tilewright.rtl.vector import VectorEngine
+from tilewright.rtl.templates.table import facet_of
 
 
 class Npu(wiring.Component):
@@ -55,7 +53,7 @@ class Npu(wiring.Component):
         restart = ResetInserter(registers.start)  # a run begins from the state after reset; memories keep their words
 
         fetch, dispatch = Fetch(self.machine), Dispatch(self.machine)
-        engines = [self.unit(engine) for engine in self.machine.engines.values()]
+        engines = [facet_of(of.template).component(self.machine, of) for of in self.machine.engines.values()]
         load, store = (engines[self.machine.dma(direction).number] for direction in Direction)
         reads, counters = ReadChannel(self.machine), Counters(self.machine)
         units = {"fetch": fetch, "dispatch": dispatch, "read_channel": reads}
@@ -87,20 +85,6 @@ class Npu(wiring.Component):
         self.build_counters(m, registers, counters, dispatch, engines)
         return m
 
-    def unit(self, engine: Engine) -> Any:
-        """The hardware of an engine."""
-        match engine.settings:
-            case Dma(Direction.IN):
-                return LoadEngine(self.machine)
-            case Dma():
-                return StoreEngine(self.machine)
-            case Systolic():
-                return MmaEngine(self.machine)
-            case Vector():
-                return VectorEngine(self.machine)
-            case _ as never:
-                assert_never(never)
-
     def build_memory(self, m: Module, memory: Memory, engines: Sequence[Any], restart: Callable) -> None:
         """A memory with a port for every access that an engine makes to it."""
         reads = [port for port in read_ports(self.machine) if port.memory == memory.name]
@@ -111,17 +95,13 @@ class Npu(wiring.Component):
         unit = TableMemory(memory, writers) if has_tables else BankedMemory(built, readers, writers)
         m.submodules[memory.name] = restart(unit)
         m.d.comb += unit.halt.eq(~self.running)
-        for port in reads:
-            wiring.connect(
-                m, getattr(engines[port.engine.number], port.member), getattr(unit, f"read_{port.requester.name}")
-            )
-        for port in writes:
-            wiring.connect(
-                m, getattr(engines[port.engine.number], port.member), getattr(unit, f"write_{port.requester.name}")
-            )
+        members = [members_of(engine) for engine in engines]
+        for port, inside in (*zip(reads, unit.read_ports, strict=True), *zip(writes, unit.write_ports, strict=True)):
+            wiring.connect(m, members[port.engine.number][port.member], inside)
         if has_tables:
-            (vector,) = self.machine.of(Template.VECTOR)
-            wiring.connect(m, getattr(engines[vector.number], f"lookup_{memory.name}"), unit.lookup)
+            formats = self.machine.formats.values()
+            (user,) = {of.engine for of in formats if memory.name in (table.memory for table in of.tables)}
+            wiring.connect(m, engines[user.number].lookups[memory.name], unit.lookup)
 
     def build_bus(self, m: Module, reads: ReadChannel, store: StoreEngine) -> None:
         for name, member in axi_signature(self.machine.dram.bus_bytes).members.items():

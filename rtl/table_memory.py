@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from amaranth.hdl import Cat, Elaboratable, Module
 from amaranth.lib import wiring
@@ -33,13 +34,15 @@ class TableMemory(wiring.Component):
                 **{f"write_{r.name}": In(WriteSignature(memory)) for r in self.writes},
             }
         )
+        self.read_ports: list[Any] = []  # only lookups read it
+        self.write_ports = [getattr(self, f"write_{r.name}") for r in self.writes]
 
     def elaborate(self, platform: object) -> Elaboratable:
         if place := outlined(self, platform):
             return place
         m = Module()
         bits, address_bits = self.memory.element.bits, self.memory.address_bits
-        ports = [getattr(self, f"write_{r.name}") for r in self.writes]
+        ports = self.write_ports
         m.submodules.write_arbiter = arbiter = Arbiter(len(ports), sum(r.is_privileged for r in self.writes))
         m.d.comb += arbiter.requests.eq(Cat(port.valid & ~self.halt for port in ports))
         m.d.comb += [port.granted.eq(grant) for port, grant in zip(ports, arbiter.grants, strict=True)]

@@ -31,8 +31,9 @@ from tilewright.rtl.interfaces import (
 )
 from tilewright.rtl.layout import immediate_places, immediates_layout, instruction_view
 from tilewright.rtl.nest import NestWalker, whole_walk
-from tilewright.rtl.ports import read_members, vector_source_memories, write_members, write_ports
+from tilewright.rtl.ports import read_members, write_members, write_ports
 from tilewright.rtl.results import ResultQueue
+from tilewright.rtl.templates.vector import vector_source_memories
 
 
 class VectorEngine(wiring.Component):
@@ -56,6 +57,7 @@ class VectorEngine(wiring.Component):
                 **{f"lookup_{name}": Out(LookupSignature(machine.memories[name])) for name in machine.table_memories},
             }
         )
+        self.lookups = {name: getattr(self, f"lookup_{name}") for name in machine.table_memories}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -175,7 +177,7 @@ class VectorEngine(wiring.Component):
             first = walker.address[_slot_name(slot)][:bits]
             m.d.comb += getattr(datapath, f"first_{slot}").eq(delayed(m, first, VEC_OPERANDS, f"first_{slot}"))
         for name in self.machine.table_memories:
-            port = getattr(self, f"lookup_{name}")
+            port = self.lookups[name]
             m.d.comb += [
                 port.address.eq(getattr(datapath, f"lookup_{name}_address")),
                 getattr(datapath, f"lookup_{name}_data").eq(port.data),

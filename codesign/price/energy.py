@@ -14,7 +14,7 @@ from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
-from tilewright.rtl.memory import ways_of
+from tilewright.rtl.ports import ways_of
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.simulator.run_profile import RunProfile
 

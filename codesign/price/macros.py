@@ -9,8 +9,7 @@ from tilewright.codesign.price.access_energy import PORTS, storage_energy
 from tilewright.codesign.price.process import Macro, Process
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
-from tilewright.rtl.memory import ways_of
-from tilewright.rtl.ports import built_memory
+from tilewright.rtl.ports import built_memory, ways_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tilewright.isa.machine.engine import Direction, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.proof.array import array, reduced_arrays
-from tilewright.rtl.proof.bursts import bursts_of
 from tilewright.rtl.proof.bytes import REDUCED_WINDOWS, window
 from tilewright.rtl.proof.datapath import datapath_key, prove_datapath
 from tilewright.rtl.proof.fetch import fetch, read_channel
-from tilewright.rtl.proof.load import load_engine
-from tilewright.rtl.proof.mma import mma_engine
-from tilewright.rtl.proof.nest import vector_addresses
 from tilewright.rtl.proof.ports import arbiter, memory_ports, ported_memories
 from tilewright.rtl.proof.queues import (
     byte_queue,
@@ -26,7 +21,7 @@ from tilewright.rtl.proof.queues import (
     shown_queues,
 )
 from tilewright.rtl.proof.result import Proof, Subject
-from tilewright.rtl.proof.store import store_engine
+from tilewright.rtl.templates.table import facet_of
 
 Named = tuple[str, Proof]
 
@@ -50,13 +45,9 @@ def engine_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
     """Address generators, bursts and everything else of the engines and the bus, for each machine of its own sizes."""
     for group in groups(machines, [bus_key(machine) for machine in machines]):
         machine = group[0]
-        if machine.formats_of(Template.VECTOR):
-            yield from named(vector_addresses(machine), group, machines)
-        if machine.formats_of(Template.SYSTOLIC):
-            yield from named(mma_engine(machine), group, machines)
-        for direction, subject in {Direction.IN: load_engine, Direction.OUT: store_engine}.items():
-            yield from named(bursts_of(machine, machine.dma(direction)), group, machines)
-            yield from named(subject(machine), group, machines)
+        for engine in machine.engines.values():
+            for subject in facet_of(engine.template).proofs(machine, engine):
+                yield from named(subject, group, machines)
     for group in groups(machines, [machine.dram for machine in machines]):
         for of_bus in (fetch, read_channel):
             yield from named(of_bus(group[0]), group, machines)

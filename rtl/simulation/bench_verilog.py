@@ -10,8 +10,7 @@ from amaranth.lib.wiring import In
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
-from tilewright.rtl.memory import ways_of
-from tilewright.rtl.ports import built_memory
+from tilewright.rtl.ports import built_memory, ways_of
 from tilewright.rtl.registers import host_signature
 from tilewright.rtl.verilog import TOP
 

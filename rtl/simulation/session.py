@@ -16,12 +16,13 @@ from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import STALLS, EngineCounters, MachineState, RunCounters
-from tilewright.rtl.counters import FEW, STALLS_OF
+from tilewright.rtl.counters import FEW
 from tilewright.rtl.registers import ID, WORD_BYTES, isa_hash_word, register_map
 from tilewright.rtl.simulation.bench_verilog import BENCH
 from tilewright.rtl.simulation.build import build_simulation
 from tilewright.rtl.simulation.process import run_cocotb
 from tilewright.rtl.simulation.tools import RtlError
+from tilewright.rtl.templates.table import facet_of
 
 MAX_CYCLES = 100_000_000
 
@@ -132,7 +133,7 @@ def run_counters(
         engine.name: EngineCounters(
             busy=counters[f"{engine}.busy"],
             wait={other: counters[f"{engine}.wait.{other}"] for other in program.machine.engines},
-            stall={c: counters[f"{engine}.stall.{c}"] if c in STALLS_OF[engine.template] else 0 for c in STALLS},
+            stall={c: counters[f"{engine}.stall.{c}"] if c in facet_of(engine.template).stalls else 0 for c in STALLS},
             idle=counters[f"{engine}.idle"],
         )
         for engine in program.machine.engines.values()

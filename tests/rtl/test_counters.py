@@ -7,9 +7,10 @@ from typing import Any
 from tests.engines import ENGINES
 from tests.rtl.benches import simulate
 from tilewright.isa.files.loader import load_machine
-from tilewright.rtl.counters import STALLS_OF, Counters, counter_names
+from tilewright.rtl.counters import Counters, counter_names
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.registers import register_map
+from tilewright.rtl.templates.table import facet_of
 
 MACHINE = load_machine("tiny8", ["counters=all"])
 
@@ -20,7 +21,7 @@ def test_every_cycle_of_an_engine_counts_once() -> None:
     def line(engine: str, activity: Any, waits_for: list[str], starts: bool) -> str:
         if activity == Activity.BUSY:
             return "busy"
-        for cause, stalled in STALLS_OF[MACHINE.engines[engine].template].items():
+        for cause, stalled in facet_of(MACHINE.engines[engine].template).stalls.items():
             if activity == stalled:
                 return f"stall.{cause}"
         if waits_for:
@@ -38,7 +39,7 @@ def test_every_cycle_of_an_engine_counts_once() -> None:
             expected["dram_bytes_read"] += counts * read
             expected["dram_bytes_written"] += counts * written
             for engine in ENGINES:
-                stalls = STALLS_OF[MACHINE.engines[engine].template].values()
+                stalls = facet_of(MACHINE.engines[engine].template).stalls.values()
                 activity = seed.choice([Activity.NONE, Activity.NONE, Activity.BUSY, *stalls])
                 waits_for = [other for other in ENGINES if seed.random() < 0.3]
                 starts = not waits_for and seed.random() < 0.5

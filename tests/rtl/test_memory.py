@@ -10,8 +10,8 @@ from tests.rtl.benches import simulate
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.memory import Memory, integer_element
-from tilewright.rtl.memory import BankedMemory, Requester, ways_of
-from tilewright.rtl.ports import built_memory
+from tilewright.rtl.memory import BankedMemory, Requester
+from tilewright.rtl.ports import built_memory, ways_of
 
 BYTE = integer_element(IntegerType(8, False))
 

@@ -1,0 +1,1 @@
+"""What each engine template is in hardware: a file for each."""

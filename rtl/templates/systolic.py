@@ -1,0 +1,46 @@
+"""The hardware of systolic arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
+from tilewright.rtl.interfaces import Activity
+from tilewright.rtl.memory import Requester
+from tilewright.rtl.templates.facet import Facet, MemoryPort
+
+if TYPE_CHECKING:
+    from tilewright.rtl.proof.result import Subject
+
+
+class SystolicFacet(Facet):
+    """The array's sums and weights always win; it reaches the same memories with all of its instructions."""
+
+    rank = 0
+    stalls = {"port": Activity.STALL_PORT, "weights": Activity.STALL_WEIGHTS}
+
+    def component(self, machine: Machine, engine: Engine) -> Any:
+        from tilewright.rtl.mma import MmaEngine
+
+        return MmaEngine(machine)
+
+    def reads(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
+        for format in machine.formats_of(engine)[:1]:
+            a, w, c = systolic_activations(format), systolic_weights(format), format.destination
+            yield MemoryPort(engine, "c_read", c.memory, Requester(f"{engine}_c", c.block, is_privileged=True))
+            yield MemoryPort(engine, "w", w.memory, Requester(f"{engine}_w", is_privileged=True))  # row by row
+            yield MemoryPort(engine, "a", a.memory, Requester(f"{engine}_a", a.block))
+
+    def writes(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
+        for format in machine.formats_of(engine)[:1]:
+            c = format.destination
+            yield MemoryPort(engine, "c_write", c.memory, Requester(f"{engine}_c", c.block, is_privileged=True))
+
+    def proofs(self, machine: Machine, engine: Engine) -> Iterator[Subject]:
+        from tilewright.rtl.proof.mma import mma_engine
+
+        if machine.formats_of(engine):
+            yield mma_engine(machine)

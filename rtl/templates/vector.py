@@ -1,0 +1,58 @@
+"""The hardware of vector engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.interfaces import Activity
+from tilewright.rtl.memory import Requester
+from tilewright.rtl.templates.facet import Facet, MemoryPort
+
+if TYPE_CHECKING:
+    from tilewright.rtl.proof.result import Subject
+
+
+class VectorFacet(Facet):
+    """A read port for each source and memory, and a write port for each memory; results win but against the array's."""
+
+    rank = 1
+    stalls = {"port": Activity.STALL_PORT}
+
+    def component(self, machine: Machine, engine: Engine) -> Any:
+        from tilewright.rtl.vector import VectorEngine
+
+        return VectorEngine(machine)
+
+    def reads(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
+        for slot in range(machine.vector_sources):
+            for memory in vector_source_memories(machine, slot):
+                requester = Requester(f"{engine}_source{slot}", _widest_block(machine, slot, memory))
+                yield MemoryPort(engine, f"source{slot}_{memory}", memory, requester)
+
+    def writes(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
+        written = {format.destination.memory for format in machine.formats_of(engine)}
+        for memory in machine.memories:
+            if memory in written:
+                yield MemoryPort(engine, f"write_{memory}", memory, Requester(engine.name, is_privileged=True))
+
+    def proofs(self, machine: Machine, engine: Engine) -> Iterator[Subject]:
+        from tilewright.rtl.proof.nest import vector_addresses
+
+        if machine.formats_of(engine):
+            yield vector_addresses(machine)
+
+
+def vector_source_memories(machine: Machine, slot: int) -> tuple[str, ...]:
+    """The memories that some vector instruction reads as its source number `slot`, in the machine's order."""
+    streams = [format.streams for format in machine.formats_of(Template.VECTOR)]
+    found = {operands[slot].memory for operands in streams if slot < len(operands)}
+    return tuple(name for name in machine.memories if name in found)
+
+
+def _widest_block(machine: Machine, slot: int, memory: str) -> int:
+    """The most words that some vector instruction reads of a memory at once, as its source number `slot`."""
+    streams = [format.streams for format in machine.formats_of(Template.VECTOR)]
+    return max(s[slot].block for s in streams if slot < len(s) and s[slot].memory == memory)

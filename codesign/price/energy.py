@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.codesign.price.accesses import Accesses, accesses
+from tilewright.codesign.price.accesses import accesses
 from tilewright.codesign.price.macros import MemoryPrice
 from tilewright.codesign.price.price import Price
-from tilewright.codesign.price.units import lanes_unit
+from tilewright.codesign.templates.facet import Accesses
+from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 from tilewright.rtl.ports import ways_of
@@ -60,17 +60,14 @@ def logic_pj(price: Price, instructions: Sequence[Instruction], cycles: int) -> 
     figures = price.process.logic_energy
     if figures is None:
         return None
-    machine = price.machine
-    of = dict.fromkeys(Template, 0)
+    engines = price.machine.engines.values()
+    of = dict.fromkeys(price.machine.engines, 0)
     for instruction in instructions:
-        of[instruction.engine.template] += prod(instruction.trips.values())
-    lanes = lanes_unit(machine)
+        of[instruction.engine.name] += prod(instruction.trips.values())
     areas = {unit.name: unit.area_um2 for unit in price.units}
-    return {
-        "clock": figures.clock_pj_per_flip_flop * sum(unit.flip_flops for unit in price.units) * cycles,
-        "array": figures.array_pj_per_mac * of[Template.SYSTOLIC] * machine.array.rows * machine.array.cols,
-        lanes: figures.lane_pj_per_iteration_per_um2 * of[Template.VECTOR] * areas.get(lanes, 0.0),
-    }
+    energies = [facet_of(each.template).energy(each, figures, of[each.name], areas) for each in engines]
+    clock = figures.clock_pj_per_flip_flop * sum(unit.flip_flops for unit in price.units) * cycles
+    return {"clock": clock, **dict(energy for energy in energies if energy is not None)}
 
 
 def _memories(machine: Machine, memories: Sequence[MemoryPrice], counts: Accesses) -> dict[str, float | None]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tilewright.codesign.price.accesses import accesses
 from tilewright.codesign.price.energy import logic_pj, memory_pj
 from tilewright.codesign.price.price import Price, price_machine
+from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.encoding import FieldKind, Instruction, InstructionFormat
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.demands import moved_bytes
 
 
@@ -56,8 +56,11 @@ def _cost(price: Price, format: InstructionFormat) -> InstructionCost:
     counts = accesses(machine, [once])
     energies = [memory_pj(machine, memory, counts) for memory in price.memories]
     known = [energy for energy in energies if energy is not None]
-    is_dma = format.engine.template is Template.DMA
-    logic = None if is_dma else logic_pj(price, [once], cycles=0)
+    figures = price.process.logic_energy
+    is_known = (
+        figures is not None and facet_of(format.engine.template).energy(format.engine, figures, 1, {}) is not None
+    )
+    logic = logic_pj(price, [once], cycles=0) if is_known else None
     return InstructionCost(
         format.mnemonic,
         _area_for_it_alone(price, format),

@@ -16,11 +16,9 @@ from tilewright.codesign.price.remembered import remembered_sketch
 from tilewright.codesign.price.storage import StorageOptions
 from tilewright.codesign.price.synthesis import Cost, Synthesis
 from tilewright.codesign.price.unit import ESTIMATED, FITTED, SYNTHESISED, Unit
-from tilewright.codesign.price.units import ARRAY, UnitParts, lanes_unit, unit_parts
-from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
+from tilewright.codesign.price.units import UnitParts, unit_parts
+from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.datapath_schedule import bind, schedule
 
 
 @dataclass(frozen=True)
@@ -138,6 +136,7 @@ def _keys(name: str, unit: UnitParts[M]) -> dict[str, Bill[M]]:
 
 def _multipliers(machine: Machine) -> dict[str, int]:
     """Multipliers of data, by unit."""
-    in_a_lane = sum(unit.op is Op.MUL for unit in bind(schedule(machine.formats_of(Template.VECTOR))))
-    array = machine.array.rows * machine.array.cols if machine.formats_of(Template.SYSTOLIC) else 0
-    return {ARRAY: array, lanes_unit(machine): in_a_lane * machine.vector.lanes}
+    found: dict[str, int] = {}
+    for engine in machine.engines.values():
+        found |= facet_of(engine.template).multipliers(machine, engine)
+    return found

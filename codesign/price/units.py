@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, assert_never
+from typing import Generic
 
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
@@ -13,7 +13,7 @@ from tilewright.codesign.price.netlist import Bill, M, Netlist, Reader
 from tilewright.codesign.price.parts import array, lanes
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.storage import StorageOptions, options, whole
-from tilewright.isa.machine.engine import Template
+from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
@@ -33,29 +33,13 @@ UNITS: Mapping[str, str] = {
 }
 """What a report calls the hardware at a path that every machine has."""
 
-ARRAY = "array"
-"""The processing elements of an array; the rest of its engine is its control."""
-
 
 def units_of(machine: Machine) -> dict[str, str]:
     """What a report calls the hardware at a path; queues and the arbiters of memories have units of their own."""
     units = dict(UNITS)
     for engine in machine.engines.values():
-        match engine.template:
-            case Template.DMA:
-                units[engine.name] = engine.name
-            case Template.SYSTOLIC:
-                units |= {engine.name: f"{engine} control", f"{engine}.array": ARRAY}
-            case Template.VECTOR:
-                units |= {engine.name: f"{engine} control", f"{engine}.datapath": lanes_unit(machine)}
-            case _ as never:
-                assert_never(never)
+        units |= facet_of(engine.template).units(engine)
     return units
-
-
-def lanes_unit(machine: Machine) -> str:
-    """What a report calls the lanes of the vector engine."""
-    return f"{machine.of(Template.VECTOR)[0]} lanes"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""What each engine template costs and can do: a file for each."""

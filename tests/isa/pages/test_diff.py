@@ -44,6 +44,11 @@ def test_tells_queues_banks_and_reach() -> None:
     ]
 
 
+def test_tells_the_results_that_may_wait() -> None:
+    assert "engines.vec.results: 4 → 2" in changed("engines: {vec: {results: 2}}")
+    assert "engines.vec.results: 4 → usual" in changed("engines: {vec: {results: null}}")
+
+
 def test_tells_a_smaller_memory_down_to_the_bits() -> None:
     # 16 KiB of 128-byte words are 128 words, 7 bits of address; 4 KiB are 32 words, 5 bits. The base stands after the
     # opcode (8), four waits (64) and three trip counts (30 or 32), and three strides and two more operands follow.

@@ -2,9 +2,9 @@
 
     "select.cover"() ({
       %t0 = "select.mma"() {statement = "c = wrap(sum(dot(a, w)), int32)", inputs = {a = {tensor = "x"},
-          w = {constant_matrix = "w"}}, immediates = {}, reduces = true, words = 576} : () -> !acc
+          w = {constant_matrix = "w"}}, immediates = {}, reduces = true, words = 576} : () -> !select.acc
       %conv1 = "select.requantize"() {…, inputs = {a = {step = "t0"}, p = {parameters = {bias = "bias", …}}},
-          immediates = {zero = 3, low = -128, high = 127}, reduces = false, words = 64} : () -> !act
+          immediates = {zero = 3, low = -128, high = 127}, reduces = false, words = 64} : () -> !select.act
     }) {nest = "conv1"} : () -> ()
 
 A step is an instruction of the machine. Its value has the name of what it computes (the nest's result comes last) and
@@ -44,6 +44,9 @@ from tilewright.isa.machine.machine import Machine
 DIALECT = "select."
 PROGRAM = DIALECT + "program"
 COVER = DIALECT + "cover"
+
+MEMORY = "!" + DIALECT
+"""What begins the type of a value in a memory."""
 
 TENSOR, STEP, CONSTANT_MATRIX, COMPUTED_MATRIX = "tensor", "step", "constant_matrix", "computed_matrix"
 PARAMETERS, FREE, TABLE, LIKE = "parameters", "free", "table", "like"
@@ -112,7 +115,7 @@ def _print_step(step: Step, name: str, names: tuple[str, ...]) -> Operation:
         attributes["corrections"] = tuple({"number": c.number, "vector": c.is_vector} for c in step.corrections)
     if step.adding is not None:
         attributes[ADDING] = step.adding.mnemonic
-    memory = f"!{step.format.destination.memory}"
+    memory = MEMORY + step.format.destination.memory
     return Operation(DIALECT + step.format.mnemonic, results=(name,), attributes=attributes, result_types=(memory,))
 
 
@@ -171,9 +174,9 @@ class _CoverReader:
         require_attributes(operation, *STEP_ATTRIBUTES)
         where = f"nest {nest.name!r}: {operation.name}"
         format = self._machine.format(operation.name.removeprefix(DIALECT))
-        expected = (names[index],), (f"!{format.destination.memory}",)
+        expected = (names[index],), (MEMORY + format.destination.memory,)
         if (operation.results, operation.result_types) != expected:
-            came = " and ".join(f"%{name} in {memory[1:]}" for name, memory in
+            came = " and ".join(f"%{name} in {memory.removeprefix(MEMORY)}" for name, memory in
                                 zip(operation.results, operation.result_types, strict=True))  # fmt: skip
             raise CompileError(
                 fact=f"{where} computes {came or 'nothing'}",

@@ -46,7 +46,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class TypeName:
-    """An integer type: int8, uint6, …"""
+    """An integer type: int16, uint6, …"""
 
 
 @dataclass(frozen=True, slots=True)

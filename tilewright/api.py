@@ -71,7 +71,7 @@ def compile(  # noqa: A001
     tuning: str | Path | None = None,
     fail_on_miss: bool = False,
 ) -> Program:
-    """Compile an int8 ONNX model for a machine. `isa` is a shipped machine's name, a YAML file, or a `Machine`.
+    """Compile a quantised ONNX model for a machine. `isa` is a shipped machine's name, a YAML file, or a `Machine`.
 
     A float model is quantised first, with `calibration` data (see `quantize`, which has more choices).
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import InputError
-from tilewright.isa.program.program import NARROW_DTYPES
+from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 
-PLAIN: Mapping[str, str] = {name: "uint8" if name.startswith("u") else "int8" for name in NARROW_DTYPES}
+PLAIN: Mapping[str, str] = {name: STORED_TYPES[name].dtype.name for name in SHORT}
 """ONNX's types that no `.npy` file has → numpy's that hold their values."""
 
 KINDS: Mapping[str, str] = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Model = Annotated[
     Path | None,
-    typer.Argument(metavar="MODEL", help="An int8 ONNX or TFLite model; or a float one, with --calibration."),
+    typer.Argument(metavar="MODEL", help="A quantised ONNX or TFLite model; or a float one, with --calibration."),
 ]
 DumpAfter = Annotated[
     list[str] | None, typer.Option("--dump-after", metavar="PASS", help="Print the result of a pass.")
@@ -274,7 +274,7 @@ def _resume(path: Path, machine: Machine, options: Options, wanted: list[str], d
 
 
 def _quantize(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:
-    """A float model as int8; its warnings on standard error."""
+    """A float model, quantised; its warnings on standard error."""
     from tilewright.progress import progress
     from tilewright.quantization.quantize import quantize
 

@@ -18,8 +18,6 @@ from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.program.blocks import from_blocks, in_blocks
 from tilewright.isa.program.partitioned import SHORT_DTYPES
 from tilewright.isa.program.program import (
-    NARROW_DTYPES,
-    REALS,
     Program,
     Tensor,
     dram_bytes,
@@ -28,11 +26,7 @@ from tilewright.isa.program.program import (
     in_stored_order,
     place_regions,
 )
-
-INT8 = IntegerType(8, True)
-
-UNSIGNED_SHIFT = 128
-"""What is subtracted from a uint8 to store it as int8."""
+from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, REALS, SHORT, offset_of
 
 
 def dram_image(program: Program, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
@@ -85,7 +79,7 @@ def blocked_shape(tensor: Tensor) -> tuple[int, int, int, int, int]:
 
 
 def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
-    """The array as it lies in DRAM: [N, ceil(C / lanes), H, W, lanes] of int8 or int32."""
+    """The array as it lies in DRAM: [N, ceil(C / lanes), H, W, lanes] of the tensor's elements."""
     _require_like(tensor, array)
     stored = in_stored_order(_to_stored(tensor, array), tensor)
     if tensor.windows is not None:
@@ -114,32 +108,28 @@ def _stored_dtype(tensor: Tensor) -> np.dtype[Any]:
 
 
 def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
-    match tensor.dtype:
-        case "uint8":
-            return (array.astype(np.int16) - UNSIGNED_SHIFT).astype(np.int8)
-        case "float32" | "float16":
-            return quantize(array.astype(np.float32), *element_scales(tensor), tensor.element).astype(
-                _stored_dtype(tensor)
-            )
-        case _:
-            return array.astype(_stored_dtype(tensor))
+    if tensor.dtype in REALS:
+        integers = quantize(array.astype(np.float32), *element_scales(tensor), tensor.element)
+        return integers.astype(_stored_dtype(tensor))
+    offset = offset_of(tensor.dtype)
+    return (array.astype(np.int32) - offset if offset else array).astype(_stored_dtype(tensor))
 
 
 def _from_stored(tensor: Tensor, stored: NDArray[Any]) -> NDArray[Any]:
-    match tensor.dtype:
-        case "uint8":
-            return (stored.astype(np.int16) + UNSIGNED_SHIFT).astype(np.uint8)
-        case "float32" | "float16":
-            scales, zeros = element_scales(tensor)
-            reals = (stored.astype(np.float32) - zeros.astype(np.float32)) * scales
-            with np.errstate(over="ignore"):  # float16 holds less than float32: what it does not hold is infinite
-                return reals.astype(host_dtype(tensor.dtype), copy=False)
-        case _:
-            return stored.astype(host_dtype(tensor.dtype))
+    if tensor.dtype in REALS:
+        scales, zeros = element_scales(tensor)
+        reals = (stored.astype(np.float32) - zeros.astype(np.float32)) * scales
+        with np.errstate(over="ignore"):  # float16 holds less than float32: what it does not hold is infinite
+            return reals.astype(host_dtype(tensor.dtype), copy=False)
+    offset = offset_of(tensor.dtype)
+    return (stored.astype(np.int32) + offset if offset else stored).astype(host_dtype(tensor.dtype))
 
 
 def quantize(
-    array: NDArray[np.float32], scales: NDArray[np.float32], zeros: NDArray[np.int64] | int, to: IntegerType = INT8
+    array: NDArray[np.float32],
+    scales: NDArray[np.float32],
+    zeros: NDArray[np.int64] | int,
+    to: IntegerType = DEFAULT_TYPE.values,
 ) -> NDArray[np.int64]:
     """ONNX's QuantizeLinear: x / scale in float32, ties to even, plus the zero point, saturated to the type."""
     with np.errstate(over="ignore", divide="ignore"):  # what overflows is infinite, and saturates
@@ -178,7 +168,7 @@ def _require_like(tensor: Tensor, array: NDArray[Any]) -> None:
 
 
 def _require_form(tensor: Tensor, form: ArrayForm) -> None:
-    is_narrow = tensor.dtype in NARROW_DTYPES and form.dtype in (np.int8, np.uint8)
+    is_narrow = tensor.dtype in SHORT and form.dtype.name in COMPUTED
     if form.dtype.name != tensor.dtype and not is_narrow:
         raise _other_type(tensor, form.dtype)
     if form.shape != tensor.shape:

@@ -1,8 +1,8 @@
 """Integer products in the form that ONNX Runtime computes exactly on every processor.
 
-ONNX Runtime (as of 1.32) multiplies uint8 by int8 in pairs: with AVX2 and without VNNI, the sum of two such products is
-limited to int16. Its ConvInteger takes int8 by uint8 for something else, on all processors, and it has no QLinearConv
-of int8 by uint8. Products of two uint8 are exact, so all others become these.
+ONNX Runtime (as of 1.32) multiplies unsigned by signed bytes in pairs: with AVX2 and without VNNI, the sum of two such
+products is limited to int16. Its ConvInteger takes signed by unsigned ones for something else, on all processors, and
+it has no QLinearConv of signed by unsigned ones. Products of two unsigned ones are exact, so all others become these.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper, num
 
 from tilewright.compiler.errors import NodeName, describe
 from tilewright.errors import InputError
+from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, STORED_TYPES
 
-OFFSET = 128
-"""What is added to an int8 factor and to its zero point: their difference stays."""
+OFFSET = STORED_TYPES["uint8"].offset
+"""What is added to a signed factor and to its zero point: their difference stays."""
+
+SIGNED = helper.np_dtype_to_tensor_dtype(DEFAULT_TYPE.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,24 +126,24 @@ class _Rewriting:
         signed = [places for places in product.factors if self._is_signed(node, *places, types)]
         before = [made for places in signed for made in self._shift_factor(node, *places, constants)]
         at = product.result
-        if at is None or len(node.input) <= at or not self._is_int8(node, [node.input[at], node.output[0]], types):
+        if at is None or len(node.input) <= at or not self._are_signed(node, [node.input[at], node.output[0]], types):
             return [*before, node]
         before += self._shifted(node, at, constants)
         result, node.output[0] = node.output[0], self._fresh(node.output[0])
-        return [*before, node, *self._moved(node.output[0], result, -OFFSET, TensorProto.INT8)]
+        return [*before, node, *self._moved(node.output[0], result, -OFFSET, SIGNED)]
 
     def _is_signed(self, node: NodeProto, at: int, zero: int, types: Types) -> bool:
-        """Whether a factor is int8. Its zero point has the same type."""
-        return self._is_int8(node, [node.input[place] for place in (zero, at) if place < len(node.input)], types)
+        """Whether a factor is signed. Its zero point has the same type."""
+        return self._are_signed(node, [node.input[place] for place in (zero, at) if place < len(node.input)], types)
 
-    def _is_int8(self, node: NodeProto, names: Sequence[str], types: Types) -> bool:
-        """Whether tensors of one type are int8. Raises InputError if it is known of none."""
+    def _are_signed(self, node: NodeProto, names: Sequence[str], types: Types) -> bool:
+        """Whether tensors of one type are signed bytes. Raises InputError if it is known of none."""
         named = [name for name in names if name]
         known = [types[name] for name in named if name in types] or self._asked(named)
         if not known:
             place = describe(NodeName(node.name or node.output[0], node.op_type))
             raise InputError(f"{place}: the type of {named[-1]!r} is not known, so its product may not be exact")
-        return known[0] == TensorProto.INT8
+        return known[0] == SIGNED
 
     def _asked(self, names: Sequence[str]) -> list[int]:
         """The types that ONNX Runtime knows of those of these tensors that the model's own nodes make."""
@@ -149,7 +152,7 @@ class _Rewriting:
         return [self.asked[name] for name in names if name in self.asked]
 
     def _shift_factor(self, node: NodeProto, at: int, zero: int, constants: Constants) -> list[NodeProto]:
-        """Nodes that make an int8 factor and its zero point uint8; the node reads them then."""
+        """Nodes that make a signed factor and its zero point uint8; the node reads them then."""
         while len(node.input) <= zero:
             node.input.append("")
         if not node.input[zero]:
@@ -158,7 +161,7 @@ class _Rewriting:
         return [*self._shifted(node, at, constants), *self._shifted(node, zero, constants)]
 
     def _shifted(self, node: NodeProto, at: int, constants: Constants) -> list[NodeProto]:
-        """Nodes that make an int8 input of a node uint8; none for a constant, which is replaced."""
+        """Nodes that make a signed input of a node uint8; none for a constant, which is replaced."""
         given = node.input[at]
         if given in constants:
             values = numpy_helper.to_array(constants[given]).astype(np.int16) + OFFSET
@@ -211,5 +214,5 @@ def _types_in_onnx_runtime(model: onnx.ModelProto) -> dict[str, int]:
     session = onnxruntime.InferenceSession(
         asking.SerializeToString(), options, providers=["CPUExecutionProvider"], enable_fallback=0
     )
-    types = {"tensor(int8)": TensorProto.INT8, "tensor(uint8)": TensorProto.UINT8}
+    types = {f"tensor({name})": helper.np_dtype_to_tensor_dtype(STORED_TYPES[name].dtype) for name in COMPUTED}
     return {value.name: types[value.type] for value in session.get_outputs() if value.type in types}

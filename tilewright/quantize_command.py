@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.isa.program.stored_types import COMPUTED_NAMES, DEFAULT_TYPE
 from tilewright.options import CALIBRATION_HELP, Json, Output, Seed, Shape, report, write_output
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def quantize_command(
         ),
     ] = None,
     activations: Annotated[
-        str, typer.Option("--activations", metavar="TYPE", help="The type of activations: int8 or uint8.")
-    ] = "int8",
+        str, typer.Option("--activations", metavar="TYPE", help=f"The type of activations: {COMPUTED_NAMES}.")
+    ] = DEFAULT_TYPE.name,
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,7 +49,7 @@ def quantize_command(
     seed: Seed = 0,
     json: Json = None,
 ) -> None:
-    """Quantise a float ONNX model to int8 (QDQ form), and show how much each layer loses."""
+    """Quantise a float ONNX model to integers of eight bits (QDQ form), and show how much each layer loses."""
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.progress import progress
     from tilewright.quantization.quantize import quantize

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tilewright.codesign.bounds.windows import tap_counts
 from tilewright.compiler.graph.convolutions import zeros_of
 from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, stored_shape
+from tilewright.compiler.nest.element_types import WEIGHT
 
 CONSTANT = 0
 """The number of a channel that is the same for all inputs."""
@@ -40,7 +41,7 @@ MIXING = frozenset(
 """Operators whose channels follow from all channels of all operands."""
 
 PLACES = ("batches", "rows", "columns")
-INT8 = np.iinfo(np.int8)
+LEAST, MOST = WEIGHT.interval.low, WEIGHT.interval.high
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ def centred(name: str, graph: Graph) -> NDArray[np.int64]:
     """
     zeros = zeros_of(name, graph).astype(np.int64)
     weights: NDArray[np.int64] = graph.constants[name].astype(np.int64) - zeros.reshape(-1, 1, 1, 1)
-    if weights.min(initial=0) >= INT8.min and weights.max(initial=0) <= INT8.max:
+    if weights.min(initial=0) >= LEAST and weights.max(initial=0) <= MOST:
         return weights
     found, counts = np.unique(weights[weights != 0], return_counts=True)
     return np.where(weights == found[np.argmax(counts)], 0, weights)

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -24,10 +25,12 @@ from tilewright.codesign.price.parts import lanes as lanes_of
 from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.synthesis import Synthesis
 from tilewright.codesign.price.timing_synthesis import TimingSynthesis
+from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.mma import systolic_array
 
@@ -84,16 +87,16 @@ def lane_activity(lane: ActivityOf, position: int, sources: int) -> Activity:
 
 
 def real_operands(folder: Path, images: int = 16) -> tuple[Integers, Integers]:
-    """All int8 activations of the network in a folder like programs/digits, for some images, and its weights."""
+    """All activations of the network in a folder like programs/digits, for some images, and its weights."""
     model = onnx.load(folder / "digits_int8.onnx")
     names = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    found: list[NDArray[np.int8]] = []
+    found: list[NDArray[Any]] = []
     for image in np.load(folder / "images.npz")["images"][:images]:
         found += [values.ravel() for values in session.run(names, {"image": image[None]})]
     tensors = [onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer]
-    weights = [tensor.ravel() for tensor in tensors if tensor.dtype == np.int8 and tensor.ndim > 1]
+    weights = [tensor.ravel() for tensor in tensors if tensor.dtype == DEFAULT_TYPE.dtype and tensor.ndim > 1]
     return np.concatenate(found).astype(np.int64), np.concatenate(weights).astype(np.int64)
 
 
@@ -109,7 +112,7 @@ def measure(machine: Machine, folder: Path, process: Process, volts: float) -> d
     mapped = synthesis.mapped(texts)
     element, lane = (ActivityOf(mapped[name], process, synthesis.timing, volts) for name in parts)
     generator = np.random.default_rng(SEED)
-    random = [generator.integers(-128, 128, 4096) for _ in range(2)]
+    random = [generator.integers(ACTIVATION.interval.low, ACTIVATION.interval.high + 1, 4096) for _ in range(2)]
     by_instruction = {
         format.mnemonic: lane_activity(lane, position, len(format.streams))
         for position, format in enumerate(machine.formats_of(Template.VECTOR))

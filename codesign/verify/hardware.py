@@ -17,6 +17,7 @@ from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, dram_image, place_regions
 from tilewright.isa.program.state import MachineState, RunCounters
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.rtl.run import run_rtl_many
 from tilewright.rtl.simulation.tools import RtlError, require_tools, shared_python
 from tilewright.simulator.cycles import simulate_cycles
@@ -58,7 +59,7 @@ def operator_programs(machine: Machine) -> Iterator[tuple[str, Program]]:
         if probe.operator in done:
             continue
         try:
-            program = compile_model(probe_model(probe, "int8"), machine, Options(effort=0))
+            program = compile_model(probe_model(probe, DEFAULT_TYPE.name), machine, Options(effort=0))
         except CompileError:
             continue  # the host would run it
         done.add(probe.operator)

@@ -21,6 +21,7 @@ from tilewright.compiler.graph.reference import evaluate_onnx_operator
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN
 from tilewright.compiler.importers.reach import GRAPHS, reads
 from tilewright.compiler.importers.schemas import check_node
+from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 
 Values = NDArray[Any]
 
@@ -29,7 +30,7 @@ RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLik
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 
-STORED = ("int8", "uint8", "int16", "uint16", "int32")
+STORED = tuple(name for name in STORED_TYPES if name not in SHORT)
 """Element types of integers for which numpy has a type of its own."""
 
 PLAIN = (*STORED, "bool", "int64", "uint32", "uint64", "float16", "float32", "float64")

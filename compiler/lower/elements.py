@@ -15,8 +15,8 @@ from tilewright.compiler.lower.network import (
     identity_index,
     kernel_of,
     result_loops,
+    stored_offset,
     target_of,
-    uint8_offset,
     whole,
     window_access,
 )
@@ -84,7 +84,7 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
 
 def lower_lookup(operator: Operator, network: Network) -> list[Nest]:
     """The entry of a table for each value; all channels have one table, or each has its own."""
-    table = operator.attributes["table"].astype(np.int64) - uint8_offset(network.graph.tensors[operator.outputs[0]])
+    table = operator.attributes["table"].astype(np.int64) - stored_offset(network.graph.tensors[operator.outputs[0]])
     name = network.add_constant(f"{operator.name}.table", np.atleast_2d(table), ACTIVATION)
     looked_up = Expr(Op.LUT, network.values(name), (activation("a"),), name="t")
     nest = _elementwise(operator, looked_up, network)

@@ -1,7 +1,7 @@
 """Linear interpolation in two passes, along columns and then along rows, where most results have weights of their own.
 
 Example: 12 rows and columns that become 24 with their corners aligned lie at multiples of 11/23. In one pass, each of
-24 · 24 results has other weights, up to 23 · 23, which do not fit int8. In two, 24 columns have weights up to 23, and
+24 · 24 results has other weights, up to 23 · 23, which no weight holds. In two, 24 columns have weights up to 23, and
 then 24 rows.
 
 No sum is rounded between the passes. With the weights a of a column, which add up to D, and b of a row, up to E:
@@ -9,7 +9,7 @@ No sum is rounded between the passes. With the weights a of a column, which add 
     high = round(Σ a·x / D)      low = Σ a·x - D·high            so that Σ a·x = D·high + low
     y = round((Σ D·b·high + Σ b·low) · scale)
 
-Weights D·b are several terms of int8. Where the result has the operand's scale, and D and E are odd, none are:
+Weights D·b are several terms of eight bits. Where the result has the operand's scale, and D and E are odd, none are:
 
     carry = round(Σ b·low / D)   y = round((Σ b·high + carry) / E)
 

@@ -18,8 +18,8 @@ from tilewright.compiler.lower.network import SPACE, Network, affine
 from tilewright.compiler.nest.element_types import WEIGHT
 from tilewright.compiler.nest.nest import Affine
 
-WIDEST = 127
-"""The largest sum of weights along a dimension: weights, and what `high` is multiplied by, are int8."""
+WIDEST = WEIGHT.interval.high
+"""The largest sum of weights along a dimension: weights, and what `high` is multiplied by, are of eight bits."""
 
 OWN = affine(("o", 1))
 """The channel of a result, in what it is computed from."""

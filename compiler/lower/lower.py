@@ -1,7 +1,7 @@
 """Level 1 to level 2: each integer operator as loop nests with integer constants of the machine's widths.
 
 The numbers are those of the plain QDQ graph: sums exact, one rounding for each operator, ties as the machine rounds.
-uint8 tensors are shifted by 128 and are int8 from here on; every tensor is [N, C, H, W].
+Tensors have the integers that are stored (isa/program/stored_types.py) from here on; every tensor is [N, C, H, W].
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import BETWEEN, JOINED, Graph, Operator, TensorType, scales_of_parts, stored_shape
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
 from tilewright.compiler.lower.lowerings import LOWERINGS
-from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, uint8_offset
-from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
+from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, stored_offset
+from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.compiler.simplify.kinds import NAMING, REORDERING
 from tilewright.compiler.simplify.permutes import at_most_four
 from tilewright.compiler.simplify.transposes import is_at_the_start
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import DTYPES, INTEGERS, REALS, WIDE_DTYPES, Tensor
+from tilewright.isa.program.program import Tensor
+from tilewright.isa.program.stored_types import DEFAULT_TYPE, DTYPES, INTEGERS, REALS, STORED_TYPES
 from tilewright.isa.program.windows import Windows
 
 
@@ -74,7 +75,8 @@ def _name_buffers(network: Network) -> None:
         else:
             roots |= {name: name for name in operator.outputs}
     shapes = _computed_shapes(roots, network)
-    wide = {root for tensor, root in roots.items() if graph.tensors[tensor].dtype in WIDE_DTYPES}
+    dtypes = {tensor: graph.tensors[tensor].dtype for tensor in roots}
+    elements = {roots[tensor]: STORED_TYPES[of].element for tensor, of in dtypes.items() if of in STORED_TYPES}
     named: dict[str, str] = {name: name for name in graph.inputs}
     for name, tensor in graph.outputs.items():
         if tensor not in roots:
@@ -83,7 +85,7 @@ def _name_buffers(network: Network) -> None:
     for tensor, root in roots.items():
         network.buffer_of[tensor] = named.get(root, root)
         shape = shapes[root] if root in shapes else stored_shape(at_most_four(graph.tensors[root].shape))
-        buffer = Buffer(named.get(root, root), shape, ACCUMULATOR if root in wide else ACTIVATION)
+        buffer = Buffer(named.get(root, root), shape, elements.get(root, ACTIVATION))
         network.buffers[buffer.name] = buffer
 
 
@@ -102,8 +104,8 @@ def _remarks_on_roundings(graph: Graph) -> dict[str, str]:
     """Which results are rounded more often than the model says."""
     found = {each.name: each.attributes[BETWEEN] for each in graph.operators if BETWEEN in each.attributes}
     return {
-        f"steps of {name}": "is computed in several instructions with int8 between them, where the model rounds once: "
-        f"up to {off:.2g} steps off before the last rounding, so that integers differ by one at most"
+        f"steps of {name}": f"is computed in several instructions with {DEFAULT_TYPE.name} between them, where the "
+        f"model rounds once: up to {off:.2g} steps off before the last rounding, so that integers differ by one at most"
         for name, off in found.items()
     }
 
@@ -219,8 +221,8 @@ def _host_tensor(
         scale, zero = network.quantization(quantized)
     else:
         scales = scales_of_parts(tensor_type.quantization, tensor_type.shape)
-        scales = replace(scales, zero_points=tuple(point - uint8_offset(tensor_type) for point in scales.zero_points))
-    integers = tensor_type.dtype if host.dtype in REALS and tensor_type.dtype in INTEGERS else "int8"
+        scales = replace(scales, zero_points=tuple(point - stored_offset(tensor_type) for point in scales.zero_points))
+    integers = tensor_type.dtype if host.dtype in REALS and tensor_type.dtype in INTEGERS else DEFAULT_TYPE.name
     axes = () if turned is None else turned.axes
     view = () if turned is None or turned.view == host.shape else turned.view
     return Tensor(

@@ -53,7 +53,7 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
 
 
 def _centred_sum(a_zero: int, b_zero: int, count: int) -> Expr:
-    """`sum((x - a_zero) * (w - b_zero))` without the product of both zero points; all factors are int8."""
+    """`sum((x - a_zero) * (w - b_zero))` without the product of both zero points; all factors are activations."""
     x, w = activation("x"), activation("w")
     terms = make(Op.MUL, x, w)
     for leaf, zero in ((x, b_zero), (w, a_zero)):

@@ -15,7 +15,7 @@ from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, Tensor
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
-from tilewright.compiler.nest.element_types import ACTIVATION, UINT8_OFFSET
+from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.number_format import NumberFormat, number_format
@@ -23,6 +23,7 @@ from tilewright.compiler.vectors import adds_scaled, adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.stored_types import offset_of
 
 WORTH_A_REMARK = 0.1
 """In steps of a result: how far off the machine's multipliers may leave it before the user is told."""
@@ -91,7 +92,7 @@ class Network:
 
     def stored_constant(self, tensor: str) -> str:
         """A quantised constant of the graph as the machine stores activations."""
-        values = self.graph.constants[tensor].astype(np.int64) - uint8_offset(self.graph.tensors[tensor])
+        values = self.graph.constants[tensor].astype(np.int64) - stored_offset(self.graph.tensors[tensor])
         return self.add_constant(tensor, values.reshape(self.shape(tensor)), ACTIVATION)
 
     def add_buffer(self, name: str, shape: tuple[int, int, int, int]) -> str:
@@ -109,10 +110,10 @@ class Network:
         return stored_shape(self.graph.tensors[tensor].shape, f"tensor {tensor!r}")
 
     def quantization(self, tensor: str) -> tuple[float, int]:
-        """Scale, and zero point of the stored int8."""
+        """Scale, and zero point of the stored integers."""
         tensor_type = self.graph.tensors[tensor]
         assert tensor_type.quantization is not None
-        return tensor_type.quantization.scale, tensor_type.quantization.zero_point - uint8_offset(tensor_type)
+        return tensor_type.quantization.scale, tensor_type.quantization.zero_point - stored_offset(tensor_type)
 
 
 def network_of(graph: Graph, machine: Machine) -> Network:
@@ -142,8 +143,8 @@ def result_scales(tensor_type: TensorType) -> NDArray[np.float64]:
     return np.array(tensor_type.quantization.scales, np.float64)
 
 
-def uint8_offset(tensor_type: TensorType) -> int:
-    return UINT8_OFFSET if tensor_type.dtype == "uint8" else 0
+def stored_offset(tensor_type: TensorType) -> int:
+    return offset_of(tensor_type.dtype)
 
 
 # -- loops and accesses ------------------------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ def whole(shape: Sequence[int]) -> Box:
 def target_of(operator: Operator, network: Network) -> Target:
     result_type = network.graph.tensors[operator.outputs[0]]
     assert result_type.quantization is not None and len(set(result_type.quantization.zero_points)) == 1
-    offset = uint8_offset(result_type)
+    offset = stored_offset(result_type)
     zero = result_type.quantization.zero_points[0] - offset
     low, high = (
         operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), result_type.limits, strict=True)

@@ -19,6 +19,7 @@ from tilewright.compiler.lower.network import SPACE, Network, Spread, activation
 from tilewright.compiler.lower.permute_steps import Run, Step, StepKind, steps_of
 from tilewright.compiler.lower.products import product_nest
 from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.isa.program.stored_types import COMPUTED_NAMES
 
 Loops = dict[str, Run]
 """The runs that loops walk along."""
@@ -38,7 +39,7 @@ def lower_permute(operator: Operator, network: Network) -> list[Nest]:
             operator,
             f"moves the elements of {list(network.shape(x))} to {list(network.shape(y))} in a way that the machine "
             "has no steps for",
-            expected="int8 or uint8, and dimensions whose parts move as wholes",
+            expected=f"{COMPUTED_NAMES}, and dimensions whose parts move as wholes",
         )
     nests: list[Nest] = []
     source = network.buffer_of[x]

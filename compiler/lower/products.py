@@ -69,7 +69,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
 
 
 def _shared_offset(weights: NDArray[np.int64]) -> int:
-    """The number nearest to 0 without which all weights fit int8: asymmetric ones lack it. 0 if there is none.
+    """The number nearest to 0 without which all weights fit their element: asymmetric ones lack it. 0 if there is none.
 
     It is the same for all output channels. So `x * w` becomes `x * (w - number) + x * number`, and the second product
     needs one tile of weights for all of them.
@@ -187,7 +187,7 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
     """A constant of the weights, read as a matrix of all input channels: it is zero between the groups.
 
     With one output channel in each group the matrix is a band, and the constant stays as small as in the model. Weights
-    that are wider than int8 once centred (asymmetric uint8 ones) become a sum of terms: a loop t over them reads x for
+    that are wider than a weight once centred (asymmetric ones) become a sum of terms: a loop t over them reads x for
     each.
     """
     taps: tuple[Affine, ...] = (affine(("r", 1)), affine(("s", 1)))
@@ -204,7 +204,7 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
 
 
 def int8_terms(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Arrays of int8 whose sum is the weights; one if they fit."""
+    """Arrays of elements whose sum is the weights; one if they fit."""
     if weights.min(initial=0) >= WEIGHT.interval.low and weights.max(initial=0) <= WEIGHT.interval.high:
         return [weights]
     terms: list[NDArray[np.int64]] = []

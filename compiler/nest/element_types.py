@@ -7,6 +7,3 @@ from tilewright.isa.language.numeric import IntegerType
 ACTIVATION = IntegerType(8, True)
 WEIGHT = IntegerType(8, True)
 ACCUMULATOR = IntegerType(32, True)
-
-UINT8_OFFSET = -ACTIVATION.interval.low
-"""A uint8 of the host is stored as the activation that is smaller by this number."""

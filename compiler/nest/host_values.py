@@ -1,4 +1,4 @@
-"""Converts the host's values (ONNX's shapes and types) to those of a program (int8, [N, C, H, W]), and back."""
+"""Converts the host's values (ONNX's shapes and types) to those of a program (as stored, [N, C, H, W]), and back."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.nest.element_types import UINT8_OFFSET
 from tilewright.isa.program.program import Tensor, element_scales, in_host_order, in_stored_order
+from tilewright.isa.program.stored_types import REALS, offset_of
 
 
 def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
-    """Quantise as ONNX's QuantizeLinear (in float32, ties to even, saturated), or shift uint8; raises CompileError."""
+    """Quantise as ONNX's QuantizeLinear (in float32, ties to even, saturated), or shift; raises CompileError."""
     if values.shape != tensor.shape or values.dtype.name != tensor.dtype:
         raise CompileError(
             f"input {tensor.name!r}",
             f"expected {tensor.dtype} {list(tensor.shape)}, got {values.dtype.name} {list(values.shape)}",
         )
     stored: NDArray[Any]
-    match tensor.dtype:
-        case "float32" | "float16":
-            scales, zeros = element_scales(tensor)
-            limits = tensor.element.interval
-            stored = np.clip(np.rint(values.astype(np.float32) / scales) + zeros, limits.low, limits.high)
-        case "uint8":
-            stored = values.astype(np.int64) - UINT8_OFFSET
-        case _:
-            stored = values
+    if tensor.dtype in REALS:
+        scales, zeros = element_scales(tensor)
+        limits = tensor.element.interval
+        stored = np.clip(np.rint(values.astype(np.float32) / scales) + zeros, limits.low, limits.high)
+    else:
+        stored = values.astype(np.int64) - offset_of(tensor.dtype)
     ordered = in_stored_order(stored.astype(f"i{tensor.element_bytes}"), tensor)
     if tensor.windows is None:
         return ordered.reshape(tensor.stored)
@@ -37,13 +34,9 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
 
 
 def to_host(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
-    """Dequantise as ONNX's DequantizeLinear, or shift back to uint8."""
+    """Dequantise as ONNX's DequantizeLinear, or shift integers back."""
     values = in_host_order(stored.astype(np.int64), tensor)
-    match tensor.dtype:
-        case "float32" | "float16":
-            scales, zeros = element_scales(tensor)
-            return np.asarray((values - zeros).astype(np.float32) * scales).astype(tensor.dtype)
-        case "uint8":
-            return (values + UINT8_OFFSET).astype(np.uint8)
-        case _:
-            return values.astype(tensor.dtype)
+    if tensor.dtype in REALS:
+        scales, zeros = element_scales(tensor)
+        return np.asarray((values - zeros).astype(np.float32) * scales).astype(tensor.dtype)
+    return (values + offset_of(tensor.dtype)).astype(tensor.dtype)

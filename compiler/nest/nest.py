@@ -25,8 +25,7 @@ from tilewright.isa.program.program import Tensor
 
 def stored_dtype(element_type: IntegerType) -> np.dtype[Any]:
     """numpy's smallest integer type that holds a type."""
-    bits = next(bits for bits in (8, 16, 32, 64) if bits >= element_type.bits)
-    return np.dtype(f"{'int' if element_type.is_signed else 'uint'}{bits}")
+    return element_type.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Nest:
 class NestProgram:
     """A whole network: nests in an order that computes every buffer before it is read.
 
-    `constants` are integer arrays (weights [O, I, R, S] int8; bias int32, scale, shift [O]), each of the smallest
+    `constants` are integer arrays (weights [O, I, R, S]; bias int32, scale, shift [O]), each of the smallest
     integer type of numpy that holds its type. `inputs` and `outputs` describe buffers of the same names as the host
     sees them (`offset` and `lanes` are 0 at this level).
     """

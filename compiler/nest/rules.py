@@ -17,7 +17,8 @@ from tilewright.compiler.rules import Fault, Rule
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
-from tilewright.isa.program.program import DTYPES, INTEGERS, Tensor, require_elements, require_scales
+from tilewright.isa.program.program import Tensor, require_elements, require_scales
+from tilewright.isa.program.stored_types import DTYPES, INTEGERS
 
 MOST_TRIPS = 1 << 26
 """Of one loop, and elements of a tensor: a model has at most so many in one."""

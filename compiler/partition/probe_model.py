@@ -18,6 +18,7 @@ from onnx import helper, numpy_helper
 from tilewright.compiler.importers.onnx_microsoft import DOMAIN
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
 from tilewright.compiler.importers.shapes import infer_shapes
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 SCALE = np.float32(0.05)
 RESULT_SCALE = np.float32(0.0627)
@@ -38,7 +39,7 @@ class Weights:
     """A constant operand of integers that a DequantizeLinear reads."""
 
     shape: tuple[int, ...]
-    dtype: str = "int8"
+    dtype: str = DEFAULT_TYPE.name
     axis: int | None = 0  # of its scales; None: one scale
     zero_point: int = 0
 
@@ -76,7 +77,7 @@ class Probe:
 
 
 def probe_model(probe: Probe, dtype: str) -> onnx.ModelProto:
-    """The probe's model with activations of int8 or uint8. Raises onnx.shape_inference.InferenceError and the like."""
+    """The probe's model with activations of a type. Raises onnx.shape_inference.InferenceError and the like."""
     graph = _Graph(np.dtype(dtype))
     operands = [graph.operand(operand) for operand in probe.operands]
     results = [f"result{number}" for number in range(probe.results)]

@@ -21,6 +21,7 @@ from tilewright.compiler.partition.probe_model import (
     Probe,
     Weights,
 )
+from tilewright.isa.program.stored_types import COMPUTED_NAMES, DEFAULT_TYPE
 
 
 def _conv(form: str, weights: Weights, image: tuple[int, ...] = IMAGE, **attributes: Any) -> Probe:
@@ -60,12 +61,12 @@ ZERO = Numbers(3, "")
 
 
 def _weights(*shape: int) -> Numbers:
-    return Numbers(np.random.default_rng(0).integers(-99, 99, shape), "int8")
+    return Numbers(np.random.default_rng(0).integers(-99, 99, shape), DEFAULT_TYPE.name)
 
 
 def _with_scales(*operands: Operand) -> tuple[Operand, ...]:
     """Operands, each with its scale and zero point; the last two are the result's."""
-    zeros = {Numbers: Numbers(0, "int8"), Integers: ZERO}
+    zeros = {Numbers: Numbers(0, DEFAULT_TYPE.name), Integers: ZERO}
     pairs = [(operand, Numbers(SCALE), zeros[type(operand)]) for operand in operands]
     return (*(item for three in pairs for item in three), Numbers(RESULT_SCALE), ZERO)
 
@@ -187,7 +188,7 @@ PROBES: Sequence[Probe] = (
     Probe("InstanceNormalization", "", (Activation(), *(Numbers(np.ones(8)) for _ in range(2)))),
     Probe("GroupNormalization", "", (Activation(), *(Numbers(np.ones(8)) for _ in range(2))), {"num_groups": 2}),
     Probe("Dropout", "inference"),
-    _integers("QuantizeLinear", "to int8 or uint8, one scale", Activation(), Numbers(SCALE), ZERO),
+    _integers("QuantizeLinear", f"to {COMPUTED_NAMES}, one scale", Activation(), Numbers(SCALE), ZERO),
     _integers("QuantizeLinear", "a scale for each channel", Activation(), Numbers(np.linspace(0.1, 0.2, 8)),
               Numbers([3] * 8, ""), axis=1),
     _integers("QuantizeLinear", "to int16", Activation(), Numbers(SCALE), Numbers(3, "int16")),

@@ -16,8 +16,9 @@ from tilewright.compiler.partition.probes import PROBES, plain_probes
 from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import read_source
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.stored_types import COMPUTED
 
-ACTIVATION_TYPES = ("int8", "uint8")
+ACTIVATION_TYPES = COMPUTED
 """Element types of activations that are asked about."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +87,7 @@ def _pays(matrix: Access, numbers: int, space: NestSpace, machine: Machine) -> b
     return numbers * space.pixels * units * blocks > space.pixels * units + again
 
 
-def _columns(nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace) -> tuple[Nest, Buffer, NDArray[np.int8]]:
+def _columns(nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace) -> tuple[Nest, Buffer, NDArray[Any]]:
     """The nest that sums a matrix's columns times the numbers; its buffer; the vector that holds the first number."""
     access, (summed,) = nest.reads[matrix.name], space.reduce
     chosen = choosing_loops(access, space)
@@ -94,7 +95,7 @@ def _columns(nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace) -> 
     shape = (space.trips[space.batch] if chosen else 1, space.trips[space.lane], 1, 1)
     still = Affine(())
     result = Access("", (Affine(((space.batch, 1),) if chosen else ()), Affine(((space.lane, 1),)), still, still))
-    vector = np.full((1, space.trips[summed], 1, 1), numbers[0], np.int8)
+    vector = np.full((1, space.trips[summed], 1, 1), numbers[0], ACTIVATION.dtype)
     reads = {"e": Access(f"{nest.name}.zeros", (still, Affine(((summed, 1),)), still, still)), "w": access}
     leaf = source("w", matrix.range)
     terms = make(Op.MUL, source("e", Interval(numbers[0], numbers[0])), leaf)

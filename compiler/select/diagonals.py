@@ -11,7 +11,7 @@ weights instead, and one with blocks, `y = sum(words_sum(a * w))`, takes as many
 Blocks of a row may overlap, so that none goes beyond the window. A tap in two blocks has its weight in the first and a
 zero in the second. A row of fewer taps than a block has words gets taps with weight zero behind it.
 
-Weights that are wider than int8, as asymmetric ones can be, are a sum of terms. Their rows follow each other:
+Weights that are wider than their element, as asymmetric ones can be, are a sum of terms. Their rows follow each other:
 
     w: weight[o, i - o, t, r, s]   becomes   w: channels[0, o, 3·t + r, s]
 """

@@ -1,8 +1,8 @@
 """Leaves a product's sums to the nest that reads it, where an instruction requantises them there.
 
-A convolution's result is int8 because its reader wants int8: the requantisation is the last thing that its own nest
-does. If the reader's instruction can do it, the nest ends with the sums, and the reader has the requantisation in its
-expression. Bits do not change: every rounding and every limit stays, in another nest.
+A convolution's result is rounded because its reader wants activations: the requantisation is the last thing that its
+own nest does. If the reader's instruction can do it, the nest ends with the sums, and the reader has the requantisation
+in its expression. Bits do not change: every rounding and every limit stays, in another nest.
 
 Example, the block of a residual network, with an instruction that reads two accumulators:
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization
-from tilewright.compiler.nest.element_types import WEIGHT
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 
 def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
@@ -53,7 +53,7 @@ def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
     assert step is not None
     integers = integers_of_one(scale * step.scale, offset)
     ones = Weights(
-        integers.astype(np.int8).reshape(-1, 1, 1, 1),
+        integers.astype(DEFAULT_TYPE.dtype).reshape(-1, 1, 1, 1),
         Quantization(tuple((1 / integers).tolist()), (0,) * len(integers), 0),
     )
     attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": len(scale)}
@@ -66,7 +66,7 @@ def integers_of_one(scale: NDArray[np.float64], offset: NDArray[np.float64]) -> 
 
     Example: an offset of 0.3 at scale 1 is 38.1 steps of 1/127, and 36 of 1/120: 120 is better.
     """
-    largest = WEIGHT.interval.high
+    _, largest = DEFAULT_TYPE.limits
     integers = np.arange(largest, largest // 2, -1)  # where several are as good, the largest
     steps = np.divide(offset, np.abs(scale), out=np.zeros_like(offset), where=scale != 0)[:, None] * integers
     return np.asarray(integers[np.argmin(np.abs(steps - np.rint(steps)) / integers, axis=1)])

@@ -21,6 +21,7 @@ from tilewright.compiler.simplify.integer import SUMS
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.tables import Region, real_function
 from tilewright.compiler.simplify.weights import constant_weights
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 Reals = NDArray[np.float64]
 
@@ -30,7 +31,7 @@ READY = tuple(kind for kind in (*SUMS, *BINARY) if kind not in ("softmax", "norm
 MOST_OFF = 0.99
 """How far, in steps of the result, roundings between may move it in all: so its integers differ by one at most."""
 
-LOW, HIGH = -128, 127
+LOW, HIGH = DEFAULT_TYPE.limits
 """Of the tensor between."""
 
 TAILS = (0.02, 0.1, 0.25, 0.5)
@@ -245,7 +246,7 @@ def _path_of(
     """A copy of a path that reads a quantised tensor in place of its source: operators, types, the last result."""
     integers, real = view.fresh(f"{source}.between{suffix}"), view.fresh(f"{source}.rounded{suffix}")
     shape = view.type(source).shape
-    types = {integers: TensorType("int8", shape, between.quantization), real: TensorType("float32", shape)}
+    types = {integers: TensorType(DEFAULT_TYPE.name, shape, between.quantization), real: TensorType("float32", shape)}
     maker = _made(source, view)
     limits: dict[str, Any] = {"low": LOW, "high": HIGH}
     made = [

@@ -16,6 +16,7 @@ from tilewright.compiler.graph.graph import CHANNEL, Operator, Quantization, Ten
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 BINARY_KINDS = {
     "onnx.Add": "add",
@@ -157,12 +158,12 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
         attributes = {
             "strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1, "low": low, "high": high,
         }  # fmt: skip
-        weights = np.ones((channels, 1, 1, 1), np.int8)
+        weights = np.ones((channels, 1, 1, 1), DEFAULT_TYPE.dtype)
         product = Operator(f"{operator.name}.spread", "conv", (name, ones), (spread,), attributes, operator.nodes)
         inputs = tuple(spread if at == position else other for at, other in enumerate(operator.inputs))
         types = {
             spread: replace(operand, shape=shape),
-            ones: TensorType("int8", weights.shape, Quantization((1.0,), (0,))),
+            ones: TensorType(DEFAULT_TYPE.name, weights.shape, Quantization((1.0,), (0,))),
         }
         return Replacement((product, replace(operator, inputs=inputs)), types, {ones: weights})
     return None

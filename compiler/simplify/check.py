@@ -12,6 +12,7 @@ from tilewright.compiler.simplify.qoperators import FORMS
 from tilewright.compiler.simplify.quantizers import ENDS, unread_quantizer
 from tilewright.compiler.simplify.tables import ELEMENTWISE, FUNCTIONS
 from tilewright.compiler.simplify.transposes import is_at_an_end
+from tilewright.isa.program.stored_types import COMPUTED_NAMES, DEFAULT_TYPE
 
 QUANTIZERS = (
     "quantize",
@@ -47,7 +48,7 @@ def require_quantized(graph: Graph) -> None:
         raise FloatModel(
             graph.name,
             "the model is float",
-            expected="an int8 one",
+            expected=f"an {DEFAULT_TYPE.name} one",
             remedy="Quantise it with samples of its inputs: --calibration data.npz, or --calibration random if only "
             "cycles matter",
         )
@@ -77,7 +78,7 @@ def _fault(operator: Operator, graph: Graph) -> CompileError | None:
             operand = graph.tensors[name]
             if operand.dtype in ENDS and name not in graph.constants:
                 fact = f"its operand {name!r} is {operand.dtype}"
-                return CompileError(operator, fact, expected="int8 or uint8, behind QuantizeLinear")
+                return CompileError(operator, fact, expected=f"{COMPUTED_NAMES}, behind QuantizeLinear")
     if operator.kind == "dequantize" or _only_hands_on(operator, graph):
         return None  # its reader is told
     if operator.kind == "quantize":

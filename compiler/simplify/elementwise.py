@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Operator, TensorType
 from tilewright.compiler.simplify.attributes import attributes_of
-from tilewright.compiler.simplify.quantizers import INTEGERS
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import constant_weights
+from tilewright.isa.program.stored_types import COMPUTED
 
 
 def relu(operator: Operator, view: View) -> Replacement | None:
@@ -35,7 +35,7 @@ def clip(operator: Operator, view: View) -> Replacement | None:
             if bound is None:
                 raise CompileError(operator, "its bounds are computed", expected="constants")
             bounds[position] = float(bound.real.reshape(()))
-    if view.type(operator.inputs[0]).dtype in INTEGERS:
+    if view.type(operator.inputs[0]).dtype in COMPUTED:
         return _limited_integers(operator, bounds[0], bounds[1], view)
     return _clamp(operator, bounds[0], bounds[1])
 

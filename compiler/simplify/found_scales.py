@@ -1,4 +1,4 @@
-"""Float constants that are integers of eight bits times a scale become such integers: the weights of products.
+"""Float constants that are integers of the default type times a scale become such integers: the weights of products.
 
 Files compute weights from quantised ones: parts put together, cut, mirrored, multiplied. The result is evaluated as
 floats, and most often these are still a few integers times one scale, or one for each result of the product.
@@ -7,6 +7,7 @@ floats, and most often these are still a few integers times one scale, or one fo
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,12 @@ from tilewright.compiler.graph.graph import Graph, Operator, Quantization
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, stored_weights
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
-LEVELS = 256
-"""How many integers eight bits hold."""
+LOW, HIGH = DEFAULT_TYPE.limits
+
+LEVELS = HIGH - LOW + 1
+"""How many integers the default type holds."""
 
 SINGLE_ROUNDING = 2.0**-24
 """How far, relatively, an integer times a scale may be from its value of single precision."""
@@ -85,7 +89,7 @@ def _axis_of_results(operator: Operator, position: int, rank: int) -> int | None
 
 
 def found_weights(values: NDArray[np.floating], axis: int | None) -> Weights | None:
-    """Values as int8 with one scale, or one for each index of an axis; None if they are not such integers.
+    """Values as integers with one scale, or one for each index of an axis; None if they are not such integers.
 
     [0.02, -0.04, 0.06] is [1, -2, 3] times 0.02. What is meant differs by no more than the floats were rounded.
     """
@@ -107,21 +111,20 @@ def found_weights(values: NDArray[np.floating], axis: int | None) -> Weights | N
     return Weights(np.ascontiguousarray(np.moveaxis(stacked, 0, axis)), quantization)
 
 
-def _integers_of(values: NDArray[np.floating]) -> tuple[NDArray[np.int8], float, int] | None:
-    """Values as int8, their scale, which is the largest that there is, and their zero point."""
+def _integers_of(values: NDArray[np.floating]) -> tuple[NDArray[Any], float, int] | None:
+    """Values as integers of the default type, their scale, which is the largest that there is, and their zero point."""
     distinct, places = np.unique(values, return_inverse=True)
     if len(distinct) > LEVELS or not np.all(np.isfinite(distinct)):
         return None
     largest = float(np.abs(distinct).max())
     if largest == 0:
-        return np.zeros(values.shape, np.int8), 1.0, 0
+        return np.zeros(values.shape, DEFAULT_TYPE.dtype), 1.0, 0
     found = _steps(distinct, largest)
     if found is None:
         return None
     steps, scale = found
-    low, high = np.iinfo(np.int8).min, np.iinfo(np.int8).max
-    zero = 0 if low <= steps.min() and steps.max() <= high else int(low - min(0, steps.min()))
-    return (steps + zero).astype(np.int8)[places].reshape(values.shape), scale, zero
+    zero = 0 if steps.min() >= LOW and steps.max() <= HIGH else int(LOW - min(0, steps.min()))
+    return (steps + zero).astype(DEFAULT_TYPE.dtype)[places].reshape(values.shape), scale, zero
 
 
 def _steps(distinct: NDArray[np.floating], largest: float) -> tuple[NDArray[np.int64], float] | None:

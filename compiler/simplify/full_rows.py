@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.simplify.truths import Truths
+from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, STORED_TYPES
 
 NEGLIGIBLE = -5000.0
 """What is added to a score that counts for nothing: at most this, often -10000, float32's least number or -∞."""
@@ -33,11 +34,11 @@ LOST = -(2.0**22)
 HUGE = np.float32(1e38)
 """Any score is lost beside this; float32's greatest number has no step above it."""
 
-TOP = 127
+LEAST, TOP = DEFAULT_TYPE.limits
 """The zero point of masks that are computed here: nothing is above 0."""
 
-LEVELS = 255
-"""The steps from the greatest to the least of eight bits."""
+LEVELS = TOP - LEAST
+"""The steps from the greatest to the least of the default type."""
 
 
 def is_zero_or_negligible(value: NDArray[Any]) -> bool:
@@ -51,8 +52,8 @@ def is_zero_or_negligible(value: NDArray[Any]) -> bool:
 class Rows:
     """What constant masks keep, of the scores' shape; `live` is 0 for rows whose scores are lost, empty if none is."""
 
-    kept: NDArray[np.int8]
-    live: NDArray[np.int8]
+    kept: NDArray[Any]
+    live: NDArray[Any]
 
 
 def constant_rows(
@@ -75,15 +76,15 @@ def constant_rows(
     below = np.where(is_full, total - top, total)
     if not is_zero_or_negligible(below):
         return None
-    kept, none = below == 0, np.zeros(0, np.int8)
+    kept, none = below == 0, np.zeros(0, DEFAULT_TYPE.dtype)
     if not is_full.any():
-        return Rows(kept.astype(np.int8), none)
+        return Rows(kept.astype(DEFAULT_TYPE.dtype), none)
     steps = np.spacing(np.nextafter(np.minimum(np.abs(top), HUGE), np.float32(0)))
     counts, replaced = (each.sum(axis=axis, keepdims=True) for each in (kept, kept & is_replaced))
     is_lost = is_full & ((steps > 2 * largest) | (replaced == counts))
     if not (is_lost | ((steps <= FINE) & (replaced == 0)) | ~is_full).all():
         return None
-    return Rows(kept.astype(np.int8), (~is_lost).astype(np.int8) if is_lost.any() else none)
+    return Rows(kept.astype(DEFAULT_TYPE.dtype), (~is_lost).astype(DEFAULT_TYPE.dtype) if is_lost.any() else none)
 
 
 def with_live_rows(scores: str, live: str, truths: Truths) -> str:
@@ -148,7 +149,7 @@ def _level(part: MaskPart, scale: float, truths: Truths) -> str:
     steps = _steps(scale, TOP, truths)
     if part.value is not None:
         levels = np.clip(np.rint(part.value / scale), -LEVELS, 0) + TOP
-        return truths.operator("DequantizeLinear", (truths.constant(levels.astype(np.int8)), *steps))
+        return truths.operator("DequantizeLinear", (truths.constant(levels.astype(DEFAULT_TYPE.dtype)), *steps))
     least = truths.constant(np.array(max(part.least, -LEVELS * scale), np.float32))
     is_kept = truths.operator("Sub", (truths.constant(np.array(1, np.float32)), part.kept))
     return truths.quantized(truths.operator("Mul", (is_kept, least)), steps)
@@ -166,7 +167,7 @@ def _of_one(mask: str, scale: float, zero: int, truths: Truths) -> tuple[str, st
 
 
 def _steps(scale: float, zero: int, truths: Truths) -> tuple[str, str]:
-    dtype = np.int8 if zero <= TOP else np.uint8
+    dtype = next(STORED_TYPES[name].dtype for name in COMPUTED if zero <= STORED_TYPES[name].limits[1])
     return truths.constant(np.array(scale, np.float32)), truths.constant(np.array(zero, dtype))
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization, TensorType
-from tilewright.compiler.simplify.quantizers import INTEGERS
 from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES
 
 INTEGER_PRODUCTS: Mapping[str, tuple[str, int]] = {
     "onnx.ConvInteger": ("onnx.Conv", 0),
@@ -40,8 +40,8 @@ def integer_product(operator: Operator, view: View) -> Replacement | None:
     if weights is None or view.constant(x) is not None:
         return None
     x_type = view.type(x)
-    if x_type.dtype not in INTEGERS or weights.dtype.name not in INTEGERS:
-        raise CompileError(operator, f"multiplies {x_type.dtype} by {weights.dtype}", expected="int8 or uint8")
+    if x_type.dtype not in COMPUTED or weights.dtype.name not in COMPUTED:
+        raise CompileError(operator, f"multiplies {x_type.dtype} by {weights.dtype}", expected=COMPUTED_NAMES)
     x_zeros = _zero_points(operator, zeros[0], "input", view)
     w_zeros = _zero_points(operator, zeros[1], "weights", view)
     if len(x_zeros) > 1:

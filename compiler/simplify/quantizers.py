@@ -16,13 +16,7 @@ from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import integer_limits
 from tilewright.compiler.simplify.rewrite import Replacement, View
-from tilewright.isa.program.program import NARROW_DTYPES, WIDE_DTYPES
-
-INTEGERS = ("int8", "uint8")
-"""Element types of activations and weights."""
-
-ENDS = (*NARROW_DTYPES, *WIDE_DTYPES)
-"""Element types that only inputs and outputs of the model may have: the host converts them, the machine moves them."""
+from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES, DEFAULT_TYPE, ENDS, SHORT
 
 DEQUANTIZERS = ("dequantize", "onnx.DequantizeLinear")
 
@@ -38,7 +32,7 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
         attributes.ignore("output_dtype")
     source, output = operator.inputs[0], operator.outputs[0]
     tensor_type = view.type(output)
-    if tensor_type.dtype not in (*INTEGERS, *ENDS):
+    if tensor_type.dtype not in (*COMPUTED, *ENDS):
         raise CompileError(operator, f"quantises to {tensor_type.dtype}", expected="integers")
     quantization = _quantization(operator, axis, block, view)
     tensor_type = replace(tensor_type, quantization=quantization)
@@ -68,7 +62,7 @@ def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
     value = view.constant(source)
     if value is not None:
         return _dequantize_constant(operator, value, _quantization(operator, axis, block, view), view)
-    if tensor_type.dtype not in (*INTEGERS, *ENDS):
+    if tensor_type.dtype not in (*COMPUTED, *ENDS):
         raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected="integers")
     meant = replace(tensor_type, quantization=_quantization(operator, axis, block, view))
     _require_positive(operator, meant.quantization)
@@ -87,21 +81,21 @@ def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
 def _dequantize_constant(
     operator: Operator, value: NDArray[Any], quantization: Quantization, view: View
 ) -> Replacement:
-    """Integers of fewer bits become int8; a constant that already has another meaning is copied."""
+    """Integers of fewer bits take the default type; a constant that already has another meaning is copied."""
     source = operator.inputs[0]
     tensor_type = view.type(source)
-    if tensor_type.dtype not in (*INTEGERS, *NARROW_DTYPES, "int32"):
-        expected = "int8 or uint8 (or an int32 constant)"
+    if tensor_type.dtype not in (*COMPUTED, *SHORT, "int32"):
+        expected = f"{COMPUTED_NAMES} (or an int32 constant)"
         raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected=expected)
     if quantization.block:
         raise CompileError(operator, f"block_size = {quantization.block} has no lowering for constants", expected="0")
     meant = replace(tensor_type, quantization=quantization)
     made = Operator(operator.name, "dequantize", (source,), operator.outputs, {}, operator.nodes)
-    if tensor_type.dtype not in NARROW_DTYPES and tensor_type.quantization in (None, quantization):
+    if tensor_type.dtype not in SHORT and tensor_type.quantization in (None, quantization):
         return Replacement((made,), {source: meant})
     copy = view.fresh(source)
-    if tensor_type.dtype in NARROW_DTYPES:
-        meant, value = replace(meant, dtype="int8"), value.astype(np.int8)
+    if tensor_type.dtype in SHORT:
+        meant, value = replace(meant, dtype=DEFAULT_TYPE.name), value.astype(DEFAULT_TYPE.dtype)
     return Replacement((replace(made, inputs=(copy,)),), {copy: meant}, {copy: value})
 
 
@@ -114,7 +108,7 @@ def only_at_an_end(tensor_type: TensorType) -> bool:
 def _is_of_channels(tensor_type: TensorType) -> bool:
     """Whether each channel has its own scale, as the sums of a product have anyway, and all have one zero point."""
     quantization = tensor_type.quantization
-    if tensor_type.dtype not in INTEGERS or quantization is None:
+    if tensor_type.dtype not in COMPUTED or quantization is None:
         return False
     return (quantization.axis, quantization.block) == (CHANNEL, 0) and len(set(quantization.zero_points)) == 1
 
@@ -141,8 +135,8 @@ def unread_quantizer(operator: Operator, graph: Graph) -> CompileError:
     block = operator.attributes.get("block_size", 0)
     fact, expected = f"an activation has a scale for each {'block' if block else 'channel'}", "one scale"
     if tensor_type.dtype in ENDS:
-        fact, expected = f"an activation is {tensor_type.dtype}", "int8 or uint8"
-    if tensor_type.dtype in INTEGERS and not block:
+        fact, expected = f"an activation is {tensor_type.dtype}", COMPUTED_NAMES
+    if tensor_type.dtype in COMPUTED and not block:
         expected += ", or a Conv before it and an output of the model after it, and one zero point"
     else:
         expected += "; others only go from an input of the model to an output"

@@ -25,6 +25,7 @@ from tilewright.compiler.simplify.pools import pooled
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, stored_weights
 from tilewright.compiler.simplify.windows import Window
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 
 def reduction(operator: Operator, view: View) -> Replacement | None:
@@ -103,7 +104,7 @@ def _sum(operator: Operator, over_channels: bool, kernel: tuple[int, int], chann
     """A convolution with ones; in a mean, each stands for 1 over the number of elements."""
     shape = (1, channels, *kernel) if over_channels else (channels, 1, *kernel)
     unit = 1.0 / (shape[1] * kernel[0] * kernel[1]) if operator.kind == "onnx.ReduceMean" else 1.0
-    ones = Weights(np.ones(shape, np.int8), Quantization((unit,), (0,)))
+    ones = Weights(np.ones(shape, DEFAULT_TYPE.dtype), Quantization((unit,), (0,)))
     name, change = stored_weights(ones, f"{operator.name}.ones", view)
     attributes = {
         "strides": (1, 1),

@@ -3,8 +3,8 @@
     x > y        max(sign(x - y), 0), where y is one number, or x and y are quantised alike
     a and b      a · b;    a or b: max(a, b);    not a: 1 - a
 
-The difference of tensors that are quantised alike has their steps and is limited to int8, which leaves its sign. What
-is computed from one tensor becomes a table (`compiler/simplify/tables.py`). So all of it is exact. Conditions of
+The difference of tensors that are quantised alike has their steps and is limited as they are, which leaves its sign.
+What is computed from one tensor becomes a table (`compiler/simplify/tables.py`). So all of it is exact. Conditions of
 another form, such as those that the host gives, are not known here.
 """
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Operator, TensorType
 from tilewright.compiler.simplify.rewrite import View
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 COMPARISONS = {
     "onnx.Greater": (False, False),
@@ -47,7 +48,7 @@ class Truths:
         self.operators: list[Operator] = []
         self.tensors: dict[str, TensorType] = {}
         self.constants: dict[str, NDArray[Any]] = {}
-        self.steps = (self.constant(np.array(1, np.float32)), self.constant(np.array(0, np.int8)))
+        self.steps = (self.constant(np.array(1, np.float32)), self.constant(np.array(0, DEFAULT_TYPE.dtype)))
         self.nodes = nodes  # of all that the truths are computed by
         self._title, self._view = title, view
 
@@ -76,7 +77,7 @@ class Truths:
 
     def constant_truth(self, value: NDArray[Any]) -> str:
         """A constant of 1 and 0, dequantised."""
-        return self.operator("DequantizeLinear", (self.constant(value.astype(np.int8)), *self.steps))
+        return self.operator("DequantizeLinear", (self.constant(value.astype(DEFAULT_TYPE.dtype)), *self.steps))
 
     def opposite(self, truth: str) -> str:
         """1 - a truth."""

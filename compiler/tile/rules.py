@@ -14,7 +14,8 @@ from tilewright.compiler.tile.program import WORKSPACE, TileBuffer, TileOperatio
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import make_instruction
 from tilewright.isa.machine.memory import DRAM
-from tilewright.isa.program.program import DTYPES, INTEGERS, Tensor, require_elements, require_scales
+from tilewright.isa.program.program import Tensor, require_elements, require_scales
+from tilewright.isa.program.stored_types import DTYPES, INTEGERS
 
 DIALECT = "tile."
 """What the names of operations begin with in texts."""

@@ -5,7 +5,7 @@ A line is a label, a directive or an instruction; `#` begins a comment. What a l
 
     .machine base16
     .outputs 1024
-    .int8 1, 2, -3, 0 x 13                                   # data: appended to the weights region
+    .int32 1, 2, -3, 0 x 13                                  # data: appended to the weights region
     conv1: nodes(/conv1/Conv) macs=2304                       # a layer begins
       load_wgt loops(k=16) d=weights[0; k=16] y=wgt[0; k=1]
       mma      loops(k=2, y=8, x=8) a=act[0x10; k=100, y=10, x=1] w=wgt[0; k=16] c=acc[0; y=8, x=1] wait(load=2)

@@ -13,14 +13,12 @@ from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element, integer_element
 from tilewright.isa.program.program import (
-    DTYPES,
-    INTEGERS,
     Tensor,
     require_elements,
     require_scales,
-    stored_integers,
 )
 from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.stored_types import DEFAULT_TYPE, DTYPES, INTEGERS, STORED_TYPES, stored_type
 from tilewright.isa.program.windows import Windows
 
 MAX_BYTES = 1 << 40
@@ -33,7 +31,7 @@ MAX_WEIGHTS_BYTES = 1 << 30
 
 
 def read_directive(line: AssemblyLine, draft: Draft) -> None:
-    """Read a line that begins with a directive, such as `.outputs 1024` or `.int8 1, 2`, into the draft."""
+    """Read a line that begins with a directive, such as `.outputs 1024` or `.int32 1, 2`, into the draft."""
     directive = line.take()
     name = directive.text[1:]
     structured = {m.name: m.element for m in draft.machine.memories.values() if m.element.fields}
@@ -42,7 +40,9 @@ def read_directive(line: AssemblyLine, draft: Draft) -> None:
     elif name in structured:
         _append(draft, _read_structure(line, structured[name], name), directive)
     else:
-        element = _plain_element(directive, [*_DIRECTIVES, *structured, "int8", "int32"])
+        element = _plain_element(
+            directive, [*_DIRECTIVES, *structured, *dict.fromkeys(str(row.element) for row in STORED_TYPES.values())]
+        )
         while not line.is_done:
             _append(draft, _read_values(line, element), directive)
             if not line.accept(","):
@@ -50,7 +50,7 @@ def read_directive(line: AssemblyLine, draft: Draft) -> None:
 
 
 def _plain_element(directive: Token, known: list[str]) -> Element:
-    """The element of a data directive such as `.int8` or `.uint16`."""
+    """The element of a data directive such as `.int32` or `.uint16`."""
     try:
         return integer_element(parse_integer_type(directive.text[1:]))
     except IsaError:
@@ -158,13 +158,13 @@ def _read_output(line: AssemblyLine, draft: Draft) -> None:
 
 
 def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
-    """`name shape(…) stored(…) dtype=int8 scale=1.0 zero_point=0 offset=0 lanes=16`, and what `Tensor` has besides."""
+    """`name shape(…) stored(…) dtype=int16 scale=1.0 zero_point=0 offset=0 lanes=16`, and what `Tensor` has besides."""
     at, name = line.peek, line.name("a tensor's name")
     shape: tuple[int, ...] = ()
     stored = axes = view = shape
-    dtype, scale, zero_point, offset, lanes = "int8", 1.0, 0, 0, machine.vector.lanes
+    dtype, scale, zero_point, offset, lanes = DEFAULT_TYPE.name, 1.0, 0, 0, machine.vector.lanes
     windows: Windows | None = None
-    integers, scales = "int8", None
+    integers, scales = DEFAULT_TYPE.name, None
     while not line.is_done:
         match line.known_word("part of a tensor", TENSOR_PARTS).text:
             case "shape":
@@ -215,7 +215,7 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
 
 def _read_zero_point(line: AssemblyLine, dtype: str, integers: str) -> int:
     """One of what the types that stand before it hold."""
-    limits = stored_integers(dtype, integers).interval
+    limits = stored_type(dtype, integers).stored.interval
     return line.integer("zero_point", limits.low, limits.high)
 
 

@@ -10,6 +10,7 @@ from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
 from tilewright.isa.machine.memory import DRAM, REGIONS
 from tilewright.isa.program.program import Layer, Program, Tensor
 from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 HEX_BYTES = 32
 """The number of data bytes in a line."""
@@ -65,7 +66,7 @@ def _head(program: Program) -> Iterator[str]:
 
 def _tensor(tensor: Tensor) -> str:
     shape, stored = (", ".join(map(str, sizes)) for sizes in (tensor.shape, tensor.stored))
-    integers = "" if tensor.integers == "int8" else f" integers={tensor.integers}"
+    integers = "" if tensor.integers == DEFAULT_TYPE.name else f" integers={tensor.integers}"
     return (
         f"{quoted(tensor.name)} shape({shape}) stored({stored}) dtype={tensor.dtype}{integers} "
         f"scale={float(tensor.scale)!r} zero_point={tensor.zero_point} offset={tensor.offset:#x} lanes={tensor.lanes}"

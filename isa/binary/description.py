@@ -9,16 +9,14 @@ from typing import Any, TypeVar
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.program.program import (
-    DTYPES,
-    INTEGERS,
     Layer,
     Program,
     Tensor,
     require_elements,
     require_scales,
-    stored_integers,
 )
 from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.stored_types import DTYPES, INTEGERS, stored_type
 from tilewright.isa.program.windows import Windows
 
 T = TypeVar("T")
@@ -81,7 +79,7 @@ def _tensor(value: Any, path: str) -> Tensor:
         raise IsaError(f"{path}.stored: expected 4 sizes [N, C, H, W], not {len(stored)}")
     dtype = _one_of(DTYPES, keys["dtype"], f"{path}.dtype")
     integers = _one_of(INTEGERS, keys["integers"], f"{path}.integers")
-    zeros = stored_integers(dtype, integers).interval
+    zeros = stored_type(dtype, integers).stored.interval
     windows = None if keys["windows"] is None else _windows(keys["windows"], f"{path}.windows")
     tensor = Tensor(
         name=text(keys["name"], f"{path}.name"),

@@ -120,7 +120,7 @@ STATEMENT = Word(
     pattern=rf"\s*{NAME}\s*=[^=][\s\S]*",
     examples=(
         "y = a",
-        "y = sat(a + b, int8)",
+        "y = sat(a + b, int16)",
         "c = wrap(sum(dot(a, w)), int32)",
         "c = wrap(sum(dot(a, transpose(w))), int32)",
     ),

@@ -40,8 +40,8 @@ def narrowed(expr: Expr, factor_bits: int) -> dict[Expr, Expr]:
 def demands(expr: Expr) -> dict[Expr, Interval]:
     """Of each node an interval: if the node's value is replaced with the nearest in it, the statement's stays the same.
 
-    Example: of `min(max(round_shift(a, n) + zero, -128), 127)` with an int8 `zero`, the sum's is [-128, 127] and the
-    round shift's [-255, 255]: from 255 on, the sum is at least 127, whatever `zero`, and the statement 127.
+    Example: of `min(max(round_shift(a, n) + zero, -128), 127)` with `zero` from -128 to 127, the sum's is [-128, 127]
+    and the round shift's [-255, 255]: from 255 on, the sum is at least 127, whatever `zero`, and the statement 127.
     """
     found = {expr: EVERYTHING}
     for node in reversed(dict.fromkeys(walk(expr))):

@@ -49,7 +49,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class IntegerType:
-    """`int8`, `uint6`, …: a stored integer of a stated width."""
+    """`int16`, `uint6`, …: a stored integer of a stated width."""
 
     bits: int
     is_signed: bool
@@ -57,6 +57,12 @@ class IntegerType:
     @property
     def interval(self) -> Interval:
         return _interval(self.bits, self.is_signed)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """numpy's smallest integer type that holds the type."""
+        bits = next(bits for bits in (8, 16, 32, 64) if bits >= self.bits)
+        return np.dtype(f"{'int' if self.is_signed else 'uint'}{bits}")
 
     def __str__(self) -> str:
         return f"{'int' if self.is_signed else 'uint'}{self.bits}"
@@ -77,7 +83,7 @@ WORD_BITS = 64
 
 
 def parse_integer_type(text: str) -> IntegerType:
-    """Read `int8` or `uint6`; raises IsaError for anything else."""
+    """Read `int16` or `uint6`; raises IsaError for anything else."""
     match = re.fullmatch(r"(u?)int([1-9][0-9]?)", text)
     if match is None or int(match[2]) > MAX_INTEGER_BITS or (not match[1] and match[2] == "1"):
         raise IsaError(

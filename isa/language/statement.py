@@ -249,7 +249,7 @@ def _look_up(table: ast.expr, index: Expr, scope: Scope) -> Expr:
 
 def _type(word: str, node: ast.expr) -> IntegerType:
     if not isinstance(node, ast.Name):
-        raise IsaError(f"{word}: expected a type such as int8, not `{ast.unparse(node)}`")
+        raise IsaError(f"{word}: expected a type such as int16, not `{ast.unparse(node)}`")
     return parse_integer_type(node.id)
 
 

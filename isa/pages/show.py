@@ -113,12 +113,12 @@ def kib_text(memory: Memory) -> str:
 
 
 def word_text(memory: Memory) -> str:
-    """`16 × int8`"""
+    """`16 × int32`"""
     return f"{memory.width} × {element_text(memory.element)}"
 
 
 def element_text(element: Element) -> str:
-    """`int8`, or `{bias: int32, shift: uint6}`"""
+    """`int32`, or `{bias: int32, shift: uint6}`"""
     if element.type is not None:
         return str(element.type)
     return "{" + ", ".join(f"{field.name}: {field.type}" for field in element.fields) + "}"

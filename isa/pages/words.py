@@ -17,7 +17,7 @@ The statement of an instruction, `do: y = …`, is written in Python's syntax. I
 instruction's operands (`a`, or `p.bias` if the elements of the memory are structures), its immediates, numbers, and the
 words below. Values are integers without a fixed width, so nothing overflows inside an expression. Each expression has a
 range, which follows from the types of its operands and immediates; {MAX_INTEGER_BITS} bits must be enough for it. The
-result must fit the destination. That is why a statement often ends in `sat(…, int8)` or `wrap(…, int8)`.
+result must fit the destination. That is why a statement often ends in `sat(…, int16)` or `wrap(…, int16)`.
 
 The column "cycles" says how many stages of the vector datapath's pipeline an operation takes
 ([microarchitecture.md](microarchitecture.md)). A new iteration can start in every cycle, whatever their number. This
@@ -33,8 +33,8 @@ Three more words are short forms:
 | expression | stands for |
 | --- | --- |
 | `clamp(x, low, high)` | `min(max(x, low), high)` |
-| `sat(x, int8)` | `clamp(x, -128, 127)`: the smallest and the largest value of the type |
-| `cast(x, int8)` | `x`, after a check that it always fits the type; it takes no hardware |
+| `sat(x, int16)` | `clamp(x, -32768, 32767)`: the smallest and the largest value of the type |
+| `cast(x, int16)` | `x`, after a check that it always fits the type; it takes no hardware |
 """
 
 

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import NARROW_DTYPES, Program
+from tilewright.isa.program.program import Program
+from tilewright.isa.program.stored_types import SHORT
 
 SHORT_DTYPES = (
-    *NARROW_DTYPES,
+    *SHORT,
     *("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
     *("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"),
 )
 """Element types that the package ml_dtypes adds to numpy's."""
 
 VALUE_DTYPES = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "object"),
+    *("bool", "object", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))),
     *("float16", "float32", "float64", "complex64", "complex128", *SHORT_DTYPES),
 )
 """Element types of ONNX's tensors, as numpy calls them; an object is a text."""

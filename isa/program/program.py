@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.errors import IsaError
-from tilewright.isa.language.numeric import IntegerType, parse_integer_type
+from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import Instruction, encode
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.stored_types import DEFAULT_TYPE, stored_type
 from tilewright.isa.program.windows import Windows
 
 REGION_ALIGNMENT_BYTES = 4096
@@ -24,21 +25,6 @@ REGION_ALIGNMENT_BYTES = 4096
 LEAST_SCALE = float(np.finfo(np.float32).smallest_subnormal)
 GREATEST_SCALE = float(np.finfo(np.float32).max)
 """Scales are float32, as in ONNX."""
-
-NARROW_DTYPES = ("int4", "uint4", "int2", "uint2")
-"""Types whose elements are stored as int8, as they are."""
-
-WIDE_DTYPES = ("int16", "uint16", "int32")
-"""Types whose elements are stored as int32, as they are."""
-
-INTEGERS = ("int8", *NARROW_DTYPES, *WIDE_DTYPES)
-"""What the elements of a tensor may be in DRAM."""
-
-REALS = ("float32", "float16")
-"""Types of arrays that the host quantises and dequantises, in float32."""
-
-DTYPES = (*REALS, "uint8", *INTEGERS)
-"""Element types of the host's arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +34,14 @@ class Tensor:
     `shape` is the ONNX shape; `stored` is [N, C, H, W] with the same elements in the same C order (so a Flatten at an
     output, or a matrix as [N, C, 1, 1], costs nothing). In DRAM it is in blocks of `lanes` channels: shape
     [N, ceil(C / lanes), H, W, lanes], C order, from byte `offset` of its region; channels beyond C hold the zero
-    point (inputs) or anything (outputs). An element is an int8 or, where its integers are wider, an int32 (little
-    endian).
+    point (inputs) or anything (outputs). Elements are those of isa/program/stored_types.py, little endian.
     `axes`, when it is not empty, says which dimension of the ONNX tensor becomes which: the host's array, transposed by
     it, has the elements in the stored order (images of [N, H, W, C] have axes 0, 3, 1, 2). With a `view`, the array
     is first seen as that shape: pixels [N, H · W · C] have the view [N, H, W, C]. An input with `windows` is stored as
     windows of the host's images: isa/program/windows.py says what [N, C, H, W] they are.
     A `dtype` of REALS is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
     q of the type `integers`, or with a scale for each box where there are `scales` (`scale` is then 1, `zero_point` 0).
-    A uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); other integers as they are.
+    Integers are stored as isa/program/stored_types.py says; `zero_point` is that of the stored ones.
     """
 
     name: str
@@ -69,19 +54,19 @@ class Tensor:
     lanes: int
     axes: tuple[int, ...] = ()
     windows: Windows | None = None
-    integers: str = "int8"  # one of INTEGERS: what a real is quantised to
+    integers: str = DEFAULT_TYPE.name  # one of INTEGERS: what a real is quantised to
     scales: Scales | None = None
     view: tuple[int, ...] = ()  # what `axes` turns, where it is not `shape`
 
     @property
     def element(self) -> IntegerType:
         """The integers that its stored elements are."""
-        return stored_integers(self.dtype, self.integers)
+        return stored_type(self.dtype, self.integers).stored
 
     @property
     def element_bytes(self) -> int:
         """What an element takes in DRAM."""
-        return 1 if self.element.bits <= 8 else 4
+        return stored_type(self.dtype, self.integers).element.bits // 8
 
     @property
     def bytes(self) -> int:
@@ -106,11 +91,6 @@ def in_stored_order(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     return array.reshape(tensor.view or tensor.shape).transpose(tensor.axes)
 
 
-def stored_integers(dtype: str, integers: str = "int8") -> IntegerType:
-    """The type in DRAM of a host array's elements; `integers` is what a real is quantised to."""
-    return parse_integer_type({**dict.fromkeys(REALS, integers), "uint8": "int8"}.get(dtype, dtype))
-
-
 def require_elements(tensor: Tensor) -> None:
     """Raise IsaError unless the shape, the view and the axes are of just the elements that are stored."""
     stored = prod(tensor.stored) if tensor.windows is None else tensor.stored[0] * prod(tensor.windows.image)
@@ -127,7 +107,7 @@ def require_scales(tensor: Tensor) -> None:
     """Raise IsaError unless scales are positive numbers of 32 bits, zero points fit the stored integers, and `scales`
     fit the shape and stand alone."""
     if tensor.windows is not None and (tensor.scales is not None or tensor.element_bytes > 1):
-        raise IsaError(f"{tensor.name}: an input with windows has int8 elements of one scale")
+        raise IsaError(f"{tensor.name}: an input with windows has elements of one byte and one scale")
     if tensor.windows is not None and tensor.stored[1] % tensor.windows.column_elements:
         raise IsaError(
             f"{tensor.name}: {tensor.stored[1]} channels are not windows whose columns have "

@@ -31,19 +31,19 @@ def reduced_arrays(machine: Machine) -> tuple[Shape, ...]:
     return ((2, 3, False), (3, 2, False))
 
 
-INT8 = IntegerType(8, True)
+ELEMENT = IntegerType(8, True)
 
 SUM_BITS = 24
-"""Bits in which products of int8 and sums of a few of them are integers."""
+"""Bits in which products of elements and sums of a few of them are integers."""
 
 
 def array(rows: int, cols: int, can_transpose: bool) -> Subject:
     """Two tiles after each other, with any weights and vectors, at every distance that the array allows up to 2 more.
 
     Each of them is used as it is or, if the array can do that, as its transpose.
-    Products are an unknown function; that they are in the range of products of int8 is all that is assumed of them.
+    Products are an unknown function; that they are in the range of products of elements is all that is assumed of them.
     """
-    unit = SystolicArray(rows, cols, INT8, INT8, can_transpose)
+    unit = SystolicArray(rows, cols, ELEMENT, ELEMENT, can_transpose)
     method = "reduced, all inputs, two tiles, products unknown"
     kind = ", tiles and transposes" if can_transpose else ""
     claim = Claim(f"array of {rows} × {cols}{kind}: dot products", method, lambda run: list(_goals(unit, run)))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ELF = b"\x7fELF"
 
 Source = Annotated[
-    Path, typer.Argument(metavar="MODEL|PROGRAM", help="An int8 ONNX or TFLite model, or a compiled program.")
+    Path, typer.Argument(metavar="MODEL|PROGRAM", help="A quantised ONNX or TFLite model, or a compiled program.")
 ]
 Model = Annotated[
     Path | None, typer.Option("--model", metavar="MODEL", help="What the program was compiled from, for the reasons.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.program import place_regions
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.pictures.flow import ArrayFlow, Indices, Vector, array_flow
 from tilewright.pictures.svg import COLOURS, box, frames, picture, text
 from tilewright.simulator.values import simulate_values
@@ -56,10 +58,12 @@ def small_program() -> Program:
     return Program(assemble(PROGRAM, load_machine_text(MACHINE, "small"), "small.s"))
 
 
-def small_inputs() -> dict[str, NDArray[np.int8]]:
+def small_inputs() -> dict[str, NDArray[Any]]:
     """An image and weights of small numbers, which a reader can multiply in the head."""
-    image = np.array([[[(3 * y + x + 2 * c) % 5 for c in range(4)] for x in range(3)] for y in range(3)], np.int8)
-    weights = np.array([(7 * n * n + 3 * n) % 5 - 2 for n in range(64)], np.int8).reshape(2, 2, 4, 4)
+    image = np.array(
+        [[[(3 * y + x + 2 * c) % 5 for c in range(4)] for x in range(3)] for y in range(3)], DEFAULT_TYPE.dtype
+    )
+    weights = np.array([(7 * n * n + 3 * n) % 5 - 2 for n in range(64)], DEFAULT_TYPE.dtype).reshape(2, 2, 4, 4)
     return {"image": image, "weights": weights}
 
 
@@ -70,7 +74,7 @@ def small_flow() -> tuple[ArrayFlow, Mapping[str, Words]]:
     state = simulate_values(binary, dram_image(binary, small_inputs()), place_regions(binary.limits))
     memories = {
         name: state.memories[name].view(dtype).astype(np.int64)
-        for name, dtype in (("act", np.int8), ("wgt", np.int8), ("acc", np.int32))
+        for name, dtype in ((m.name, m.element.type.dtype) for m in binary.machine.memories.values() if m.element.type)
     }
     (run,) = program.runs()
     index = next(at for at, one in enumerate(binary.instructions) if one.engine.template is Template.SYSTOLIC)

@@ -1,1 +1,1 @@
-"""Float networks to int8: prepared, calibrated and written as standard QDQ ONNX, with the noise of each layer."""
+"""Float networks to integers: prepared, calibrated and written as standard QDQ ONNX, with the noise of each layer."""

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tilewright.isa.program.stored_types import COMPUTED, STORED_TYPES
 from tilewright.quantization.noise import MOST_NAMED, TOO_MUCH_DB, LayerNoise, signal_to_noise
 from tilewright.quantization.samples import Samples
 from tilewright.quantization.steps import Steps
@@ -73,7 +74,9 @@ def _with_rounding(model: onnx.ModelProto, tensor: str, steps: Steps) -> onnx.Mo
     scale, zero, integers, values = names
     for node in graph.node:
         node.input[:] = [values if name == tensor else name for name in node.input]
-    element = np.int8 if steps.low < 0 else np.uint8
+    element = next(
+        STORED_TYPES[name].dtype for name in COMPUTED if (STORED_TYPES[name].limits[0] < 0) == (steps.low < 0)
+    )
     graph.initializer.append(numpy_helper.from_array(np.array(steps.scale, np.float32), scale))
     graph.initializer.append(numpy_helper.from_array(np.array(steps.zero, element), zero))
     inner = [

@@ -23,6 +23,7 @@ from tilewright.compiler.simplify import FORMS
 from tilewright.compiler.simplify.full_rows import NEGLIGIBLE, is_zero_or_negligible
 from tilewright.compiler.simplify.rewrite import rewrite
 from tilewright.compiler.simplify.tables import FUNCTIONS
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.quantization.chosen_masks import CHOICE, chosen_values
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.same_scale import back_through
@@ -133,8 +134,8 @@ def _is_one_number(tensor: onnx.TensorProto) -> bool:
 
 # -- masks that are computed -------------------------------------------------------------------------------------------
 
-STEPS = 255
-"""Between the least and the greatest value of eight bits."""
+STEPS = DEFAULT_TYPE.limits[1] - DEFAULT_TYPE.limits[0]
+"""Between the least and the greatest value of the default type."""
 
 MOVES = frozenset(("Expand", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze"))
 """Operators whose result has the values of their operand."""

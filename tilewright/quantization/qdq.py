@@ -1,6 +1,6 @@
 """From a float network and its tensors' ranges to QDQ form, by ONNX Runtime's static quantiser.
 
-Weights int8, symmetric, a scale for each output channel; activations int8 or uint8 with a zero point. Every operator
+Weights are signed and symmetric, with a scale for each output channel; activations have a zero point. Every operator
 that the compiler reads has QuantizeLinear and DequantizeLinear on its operands and results; what moves or picks
 elements has one scale on both sides. A Relu, or a Clip around 0, is the saturation of the operator before it. Between
 nodes that the compiler takes together nothing is quantised.
@@ -23,11 +23,12 @@ from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
+from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.silent import silent
 
-ACTIVATIONS = ("int8", "uint8")
+ACTIVATIONS = COMPUTED
 
 OPERATORS = frozenset(
     kind.removeprefix("onnx.") for kind in (*CANONICALIZE, *BINARY_RULES) if kind not in QUANTIZERS and "onnx." in kind
@@ -41,7 +42,7 @@ KEEP_PARAMETERS = frozenset(
 """Operators whose constants for channels stay float: the compiler folds them into constants wider than 8 bits."""
 
 ADDS_POSITIONS = frozenset(("Add", "Sub", "Mul", "Max", "Min"))
-"""Those of them whose constants may differ by position, as an encoding of positions does: these become int8."""
+"""Those of them whose constants may differ by position, as an encoding of positions does: these become weights."""
 
 PICKS: frozenset[str] = frozenset(
     ("DepthToSpace", "Expand", "GlobalMaxPool", "ReduceMax", "ReduceMin", "SpaceToDepth", "Tile")
@@ -91,7 +92,7 @@ def quantize_model(
                 per_channel=True,
                 reduce_range=False,
                 weight_qType=QuantType.QInt8,
-                activation_qType=QuantType.QInt8 if activations == "int8" else QuantType.QUInt8,
+                activation_qType=QuantType.QInt8 if activations == DEFAULT_TYPE.name else QuantType.QUInt8,
                 tensors_range=TensorsData(CalibrationMethod.MinMax, data),
                 nodes_to_quantize=[],
                 nodes_to_exclude=sorted(excluded | {node.name for node in by_hand}),

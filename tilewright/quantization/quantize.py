@@ -12,6 +12,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files import write_file
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.quantization.attempt import Settings, calibrated
 from tilewright.quantization.chosen_masks import CHOICE
 from tilewright.quantization.costly_ranges import CostlyRange, costly_ranges
@@ -32,7 +33,7 @@ SAME_FUNCTION_DB = 60.0
 
 @dataclass(frozen=True)
 class QuantizedModel:
-    """An int8 network in QDQ form, how it was calibrated, and what that does to each layer."""
+    """A quantised network in QDQ form, how it was calibrated, and what that does to each layer."""
 
     content: bytes  # of an ONNX file
     layers: tuple[LayerNoise, ...]  # in the network's order
@@ -89,20 +90,20 @@ def quantize(
     calibration: Calibration,
     *,
     method: str = "minmax",
-    activations: str = "int8",
+    activations: str = DEFAULT_TYPE.name,
     percentile: float = DEFAULT_PERCENTILE,
     shapes: Shapes | None = None,
     seed: int = 0,
     keep: Sequence[str] = (),
     strict: bool = False,
 ) -> QuantizedModel:
-    """Quantise a float ONNX model to int8, in QDQ form.
+    """Quantise a float ONNX model to integers of eight bits, in QDQ form.
 
     `calibration` is a `.npz` file, arrays by input, or "random" (then `seed` counts, and only cycles have a meaning);
-    `method` is minmax, percentile or entropy; `activations` int8 or uint8; `shapes` the sizes of inputs that the model
-    leaves open. `keep` names nodes or operators that stay float; "auto" stands for those that hurt most, where the
-    outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is an error. The same arguments
-    give the same bytes. Raises CompileError for the model, InputError for the rest.
+    `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`; `shapes` the sizes of inputs that the
+    model leaves open. `keep` names nodes or operators that stay float; "auto" stands for those that hurt most, where
+    the outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is an error. The same
+    arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
     """
     if activations not in ACTIVATIONS:
         raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.arrays import read_arrays
 from tilewright.errors import InputError
-from tilewright.isa.program.program import REALS
+from tilewright.isa.program.stored_types import REALS
 from tilewright.quantization.float_model import Input
 
 RANDOM = "random"

@@ -11,14 +11,15 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.same_scale import SAME_SCALE, back_through
 
 MOST_WIDENING = 1.25
 """A range may become wider by this factor: a third of a bit is lost."""
 
-STEPS_BELOW, STEPS_ABOVE = 128, 127
-"""The zero point of eight bits is in their middle when a range has so many steps on either side of zero."""
+STEPS_BELOW, STEPS_ABOVE = -DEFAULT_TYPE.limits[0], DEFAULT_TYPE.limits[1]
+"""The zero point of the default type is in their middle when a range has so many steps on either side of zero."""
 
 
 def even_ranges(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str, Range]:

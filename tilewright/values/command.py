@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tilewright.api import Program
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="An int8 ONNX model.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised ONNX model.")]
 Input = Annotated[
     Path, typer.Option("--input", metavar="FILE", help="A .npz file with an array for each input of the model.")
 ]

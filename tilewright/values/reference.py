@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.columns.elements import with_columns_joined
 from tilewright.compiler.graph.graph import stored_shape
-from tilewright.compiler.nest.element_types import UINT8_OFFSET
 from tilewright.compiler.nest.host_values import from_host
 from tilewright.compiler.nest.nest import Buffer
 from tilewright.host_model import HostModel
 from tilewright.isa.program.program import Tensor, in_stored_order
+from tilewright.isa.program.stored_types import offset_of
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -64,5 +64,5 @@ def expected(tensor: Buffer, values: NDArray[Any], host: Tensor | None, joined: 
         values, numbers = with_columns_joined(values, joined), with_columns_joined(numbers, joined)
     if values.ndim > MOST_DIMENSIONS or stored_shape(values.shape) != tensor.shape:
         return f"the machine keeps it in another shape: {'×'.join(map(str, tensor.shape))}"
-    shift = UINT8_OFFSET if values.dtype == np.uint8 else 0
+    shift = offset_of(values.dtype.name)
     return Expected(values.astype(np.int64).reshape(tensor.shape) - shift, shape, numbers.reshape(tensor.shape))

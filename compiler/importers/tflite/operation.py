@@ -15,7 +15,8 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.layout import Layout
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Option, Quantized, TensorInfo
 from tilewright.compiler.importers.tflite.schema import enumerators
-from tilewright.compiler.importers.tflite.writer import QUANTIZED_TYPES, Writer
+from tilewright.compiler.importers.tflite.writer import Writer
+from tilewright.isa.program.stored_types import COMPUTED
 
 Kind = TypeVar("Kind", int, float, bool)
 
@@ -25,7 +26,7 @@ LIMITS = {"NONE": None, "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1"
 SCALE_TOLERANCE = 1e-5
 """The relative difference up to which two scales of a file count as the same."""
 
-VALUE_TYPES = (*QUANTIZED_TYPES, "float32")
+VALUE_TYPES = (*COMPUTED, "float32")
 """Element types of what a network computes; others are of shapes, axes and the like."""
 
 UNUSED = None
@@ -186,7 +187,7 @@ class Operation:
         for index in (*self.operator.inputs, *self.operator.outputs):
             if index is None or index in self.writer.constants and self.writer.constants[index].dtype == np.float32:
                 continue
-            if self.tensor(index).dtype.name in QUANTIZED_TYPES and self.tensor(index).quantized is None:
+            if self.tensor(index).dtype.name in COMPUTED and self.tensor(index).quantized is None:
                 dtype = self.tensor(index).dtype.name
                 raise self.error(f"is {dtype} without a scale", index, expected="a quantised tensor")
 
@@ -203,7 +204,7 @@ class Operation:
         """All 8-bit operands and results have one scale and zero point."""
         operands = [index for index in self.operator.inputs if index is not None]
         indices = (*operands, *self.operator.outputs)
-        quantized = [index for index in indices if self.tensor(index).dtype.name in QUANTIZED_TYPES]
+        quantized = [index for index in indices if self.tensor(index).dtype.name in COMPUTED]
         for index in quantized[1:]:
             first = self.tensor(quantized[0])
             if not _is_same(first.quantized, self.tensor(index).quantized):

@@ -13,6 +13,7 @@ from tilewright.compiler.importers.tflite.biases import write_bias
 from tilewright.compiler.importers.tflite.layout import Layout
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.windows import read_windows
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +190,21 @@ def _weights(operation: Operation, source: int, index: int, order: tuple[int, ..
 
 
 def _check_weights(operation: Operation, source: int, index: int) -> None:
-    """Of 8 bits, weights and input are of one type; a convolution's weights of int8 are symmetric."""
+    """Of 8 bits, weights and input are of one type; a convolution's signed weights are symmetric."""
     info, given = operation.tensor(index), operation.tensor(source).dtype
     if given.itemsize == 1 and info.dtype.itemsize == 1 and info.dtype != given:
         raise operation.error(f"is {info.dtype.name}", index, expected=f"{given.name}, as the input")
     is_convolution = len(info.shape) == 4
-    if is_convolution and info.dtype == np.int8 and info.quantized is not None and any(info.quantized.zero_points):
+    if (
+        is_convolution
+        and info.dtype == DEFAULT_TYPE.dtype
+        and info.quantized is not None
+        and any(info.quantized.zero_points)
+    ):
         zero = next(zero for zero in info.quantized.zero_points if zero)
-        raise operation.error(f"has weights with the zero point {zero}", index, expected="0, as all int8 weights have")
+        raise operation.error(
+            f"has weights with the zero point {zero}", index, expected=f"0, as all {info.dtype.name} weights have"
+        )
 
 
 def _activation_scale(operation: Operation, index: int) -> NDArray[np.float32] | None:

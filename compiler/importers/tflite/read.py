@@ -26,6 +26,7 @@ from tilewright.compiler.importers.tflite.model import (
 )
 from tilewright.compiler.importers.tflite.schema import LIST, count_slots, enumerator, fields_of
 from tilewright.compiler.importers.tflite.variables import CHANGING, resolve_variables
+from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, SHORT, STORED_TYPES
 
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of every TFLite file."""
@@ -48,19 +49,9 @@ DESCRIBED = ("custom TFLite_Detection_PostProcess",)
 MOST_CUSTOM_OPTIONS = 64
 
 DTYPES = {
-    "FLOAT32": np.float32,
-    "FLOAT16": np.float16,
-    "FLOAT64": np.float64,
-    "INT8": np.int8,
-    "UINT8": np.uint8,
-    "INT16": np.int16,
-    "UINT16": np.uint16,
-    "INT32": np.int32,
-    "UINT32": np.uint32,
-    "INT64": np.int64,
-    "UINT64": np.uint64,
-    "BOOL": np.bool_,
-    "RESOURCE": np.void,
+    **{name.upper(): STORED_TYPES[name].dtype for name in STORED_TYPES if name not in SHORT},
+    **{name.upper(): np.dtype(name) for name in ("float32", "float16", "float64", "bool", "int64", "uint32", "uint64")},
+    "RESOURCE": np.dtype(np.void),
 }
 """Element types of the schema that have a numpy type."""
 
@@ -73,7 +64,7 @@ def is_tflite(content: bytes) -> bool:
 def read_tflite(content: bytes, name: str) -> TfliteModel:
     """The graph of a file; `name` is what messages call it.
 
-    Raises CompileError for a damaged file, and for what no int8 network needs: sparse tensors, element types below a
+    Raises CompileError for a damaged file, and for what no network of ours needs: sparse tensors, element types below a
     byte.
     """
     try:
@@ -136,15 +127,17 @@ class _Reader:
 
     def _tensor(self, root: Any, tensor: Any, index: int) -> TensorInfo:
         kind = enumerator("TensorType", tensor.Type())
-        info = TensorInfo(index, self._content.text(tensor.Name() or b"") or f"tensor_{index}", (), np.dtype(np.int8))
+        info = TensorInfo(index, self._content.text(tensor.Name() or b"") or f"tensor_{index}", (), DEFAULT_TYPE.dtype)
         if kind not in DTYPES:
-            raise CompileError(str(info), f"element type {kind} has no lowering", expected="INT8 or UINT8")
+            raise CompileError(
+                str(info), f"element type {kind} has no lowering", expected=" or ".join(map(str.upper, COMPUTED))
+            )
         if tensor.Sparsity() is not None:
             raise CompileError(str(info), "is sparse", remedy="convert the network with dense weights")
         shape = self._content.indices(tensor.ShapeAsNumpy())
         if len(shape) > MAX_RANK or any(size < 1 for size in shape) or prod(shape) > MAX_ELEMENTS:
             raise CompileError(str(info), f"has the shape {list(shape)[:MAX_RANK]}", expected="fixed, positive sizes")
-        info = replace(info, shape=shape, dtype=np.dtype(DTYPES[kind]), is_variable=bool(tensor.IsVariable()))
+        info = replace(info, shape=shape, dtype=DTYPES[kind], is_variable=bool(tensor.IsVariable()))
         info = replace(info, quantized=self._quantized(tensor.Quantization(), info))
         return replace(info, value=self._value(root, tensor.Buffer(), info))
 

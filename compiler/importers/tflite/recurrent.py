@@ -124,7 +124,7 @@ class _Cell:
 def sequence_lstm(operation: Operation) -> None:
     """Inputs: a sequence; each gate's weights of it, of the hidden values and of the cell; biases; and the states.
 
-    A float one becomes its steps, which can be quantised. The cell of an int8 one has 16 bits: it is one node whose
+    A float one becomes its steps, which can be quantised. The cell of a quantised one has 16 bits: it is one node whose
     graph is a step.
     """
     writer, source = operation.writer, operation.input(0)

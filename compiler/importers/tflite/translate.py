@@ -1,4 +1,4 @@
-"""From a TFLite file to the ONNX model that means the same: int8 tensors between QuantizeLinear and DequantizeLinear.
+"""From a TFLite file to the ONNX model that means the same: integers between QuantizeLinear and DequantizeLinear.
 
 The model computes each operator on real values and rounds once, which is what the rest of the compiler takes as the
 meaning of a quantised network; TFLite's own kernels round integers, and may differ by one. Inputs and outputs keep the

@@ -22,6 +22,7 @@ from tilewright.compiler.importers.tflite.model import (
     TensorInfo,
     TfliteModel,
 )
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 CHANGING = ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
 """Operators that change tensors that are variables."""
@@ -175,8 +176,8 @@ def _changed_in_place(tensors: list[TensorInfo], operators: Sequence[OperatorInf
 
 
 def _zeros(tensor: TensorInfo) -> NDArray[Any]:
-    """What LiteRT resets a variable to: of int8, the zero point."""
-    zero = tensor.quantized.zero_points[0] if tensor.quantized is not None and tensor.dtype == np.int8 else 0
+    """What LiteRT resets a variable to: of the default type, the zero point."""
+    zero = tensor.quantized.zero_points[0] if tensor.quantized is not None and tensor.dtype == DEFAULT_TYPE.dtype else 0
     return np.full(tensor.shape, zero, tensor.dtype)
 
 

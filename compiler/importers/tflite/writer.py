@@ -22,15 +22,16 @@ from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, sto
 from tilewright.compiler.importers.tflite.model import Quantized, TensorInfo, TfliteModel
 from tilewright.compiler.importers.tflite.nodes import NodeWriter
 from tilewright.compiler.importers.tflite.states import End, given, remarks_of_states, results
-
-QUANTIZED_TYPES = ("int8", "uint8")
-"""Element types of quantised activations and weights."""
+from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES
 
 STATE_TYPES = ("int16",)
 """More element types of what is kept from run to run."""
 
 PLAIN_TYPES = ("int32", "int64", "bool")
 """Element types of indices and conditions: without a scale, they mean the numbers that they are."""
+
+NUMBER_NAMES = ", ".join((*COMPUTED, *PLAIN_TYPES)) + " or float32"
+"""What may hold numbers, as messages name it."""
 
 PLAIN = Quantized((1.0,), (0,))
 """What 8-bit numbers without a scale mean, where an operator takes them as they are."""
@@ -114,8 +115,8 @@ class Writer(NodeWriter):
     def numbers(self, index: int, dtype: np.dtype[Any], layout: Layout) -> str:
         """The numbers that a tensor holds, whatever scale they have, in another element type."""
         info, layout = self.tensor(index), self._normal(index, layout)
-        if info.dtype.name not in (*QUANTIZED_TYPES, *PLAIN_TYPES, "float32"):
-            raise self.error(f"is {info.dtype.name}", index, expected="int8, uint8, int32, int64, bool or float32")
+        if info.dtype.name not in (*COMPUTED, *PLAIN_TYPES, "float32"):
+            raise self.error(f"is {info.dtype.name}", index, expected=NUMBER_NAMES)
         if index in self.constants:
             order = to_stored(len(info.shape), layout)
             value = self.constant(info.name, np.ascontiguousarray(self.constants[index].transpose(order)))
@@ -125,9 +126,9 @@ class Writer(NodeWriter):
             value = self._moved(self._stored[index, layout.other], info, layout)
         else:
             raise self.error("is read before any operator has computed it", index)
-        if info.dtype.name in QUANTIZED_TYPES and dtype == np.float32:
+        if info.dtype.name in COMPUTED and dtype == np.float32:
             return self.dequantize(value, PLAIN, info.dtype, None, info.name)
-        if info.dtype == np.float32 and dtype.name in QUANTIZED_TYPES:
+        if info.dtype == np.float32 and dtype.name in COMPUTED:
             limits = np.iinfo(dtype)
             value = self.node("Clip", value, self.number(limits.min), self.number(limits.max))
         return self.node("Cast", value, to=helper.np_dtype_to_tensor_dtype(dtype))
@@ -154,8 +155,8 @@ class Writer(NodeWriter):
             return True
         if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
-        if info.dtype.name not in QUANTIZED_TYPES and not (index in self._kept and info.dtype.name in STATE_TYPES):
-            raise self.error(f"is {info.dtype.name}", index, expected="int8 or uint8 (or float32)")
+        if info.dtype.name not in COMPUTED and not (index in self._kept and info.dtype.name in STATE_TYPES):
+            raise self.error(f"is {info.dtype.name}", index, expected=f"{COMPUTED_NAMES} (or float32)")
         return False
 
     def _normal(self, index: int, layout: Layout) -> Layout:
@@ -184,7 +185,7 @@ class Writer(NodeWriter):
 
     def cast(self, value: str, dtype: np.dtype[Any]) -> str:
         """The same numbers in another type; those of 8 bits are quantised where they are written."""
-        to = np.dtype(np.float32) if dtype.name in QUANTIZED_TYPES else dtype
+        to = np.dtype(np.float32) if dtype.name in COMPUTED else dtype
         return self.node("Cast", value, to=helper.np_dtype_to_tensor_dtype(to))
 
     def dequantize(self, value: str, by: Quantized, dtype: np.dtype[Any], axis: int | None, base: str) -> str:
@@ -203,8 +204,8 @@ class Writer(NodeWriter):
     def write_numbers(self, index: int, value: str, layout: Layout) -> None:
         """A tensor of the file holds these numbers, which are of its type; they are in this layout."""
         info, layout = self.tensor(index), self._normal(index, layout)
-        if info.dtype.name not in (*QUANTIZED_TYPES, *PLAIN_TYPES, "float32"):
-            raise self.error(f"is {info.dtype.name}", index, expected="int8, uint8, int32, int64, bool or float32")
+        if info.dtype.name not in (*COMPUTED, *PLAIN_TYPES, "float32"):
+            raise self.error(f"is {info.dtype.name}", index, expected=NUMBER_NAMES)
         self._check_is_new(index)
         assert self._operator is not None
         self.checkpoints.append(Checkpoint(value, stored(info.shape, layout), str(self._operator), str(info)))
@@ -287,7 +288,7 @@ class Writer(NodeWriter):
         key = base, by, dtype.name
         if key not in self._scale_names:
             names = [self.constant(f"{base}:scale", np.asarray(scales))]
-            if dtype.name in (*QUANTIZED_TYPES, *STATE_TYPES):
+            if dtype.name in (*COMPUTED, *STATE_TYPES):
                 names.append(self.constant(f"{base}:zero_point", np.asarray(zeros)))
             self._scale_names[key] = tuple(names)
         return self._scale_names[key]

@@ -10,7 +10,7 @@ from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.binary.description import describe, read_description
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.program.program import DTYPES, INTEGERS
+from tilewright.isa.program.stored_types import DTYPES, INTEGERS
 
 PROGRAM = assemble(
     """

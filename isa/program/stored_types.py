@@ -1,0 +1,102 @@
+"""How the element types of ONNX and TFLite files are stored in a machine's DRAM: the one table that says so.
+
+Importers, quantiser, host, partition and binaries ask this table. Names are numpy's: ONNX's enumeration and TFLite's
+have the same in capitals. A new integer type is a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.isa.errors import IsaError
+from tilewright.isa.language.numeric import IntegerType, parse_integer_type
+
+
+@dataclass(frozen=True, slots=True)
+class StoredType:
+    """An element type of a file: its values, the element that holds one in DRAM, and how.
+
+    What is stored is a value less `offset`. Operators take activations and weights of a type that `is_computed`; others
+    are those of inputs, outputs and constants alone: the host converts them, and the machine moves them.
+    """
+
+    values: IntegerType
+    element: IntegerType
+    offset: int = 0
+    is_computed: bool = False
+
+    @property
+    def name(self) -> str:
+        return str(self.values)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest value."""
+        return self.values.interval.low, self.values.interval.high
+
+    @property
+    def stored(self) -> IntegerType:
+        """The integers that lie in DRAM: of a type that is shifted, all that an element holds."""
+        return self.element if self.offset else self.values
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """numpy's own type that holds the values."""
+        return self.values.dtype
+
+
+def _row(values: str, element: str, offset: int = 0, is_computed: bool = False) -> StoredType:
+    return StoredType(parse_integer_type(values), parse_integer_type(element), offset, is_computed)
+
+
+STORED_TYPES: Mapping[str, StoredType] = {
+    row.name: row
+    for row in (
+        _row("int8", "int8", is_computed=True),
+        _row("uint8", "int8", offset=128, is_computed=True),
+        *(_row(name, "int8") for name in ("int4", "uint4", "int2", "uint2")),
+        *(_row(name, "int32") for name in ("int16", "uint16", "int32")),
+    )
+}
+"""Every integer type that an input or output of a program may have, by name."""
+
+DEFAULT_TYPE = STORED_TYPES["int8"]
+"""What is quantised where no file says how: reals of the host, and tensors and constants that the compiler adds."""
+
+COMPUTED = tuple(name for name, row in STORED_TYPES.items() if row.is_computed)
+"""Element types of activations and weights; the default comes first."""
+
+COMPUTED_NAMES = " or ".join(COMPUTED)
+"""As messages name them."""
+
+ENDS = tuple(name for name in STORED_TYPES if name not in COMPUTED)
+"""Element types that only inputs, outputs and constants may have."""
+
+SHORT = tuple(name for name, row in STORED_TYPES.items() if row.dtype.name != name)
+"""Types that numpy has not, and no `.npy` file."""
+
+INTEGERS = tuple(name for name, row in STORED_TYPES.items() if not row.offset)
+"""What the elements of a tensor may be in DRAM."""
+
+REALS = ("float32", "float16")
+"""Types of arrays that the host quantises and dequantises, in float32."""
+
+DTYPES = (*REALS, *STORED_TYPES)
+"""Element types of the host's arrays."""
+
+
+def stored_type(dtype: str, integers: str = DEFAULT_TYPE.name) -> StoredType:
+    """How a host array's elements are stored; `integers` is what a real is quantised to. Raises IsaError."""
+    name = integers if dtype in REALS else dtype
+    if name not in STORED_TYPES:
+        raise IsaError(f"no element of a program is {name}; expected one of {', '.join(DTYPES)}")
+    return STORED_TYPES[name]
+
+
+def offset_of(dtype: str) -> int:
+    """What is subtracted from an integer of a file's type to store it; 0 for a type that is stored as it is."""
+    return STORED_TYPES[dtype].offset if dtype in STORED_TYPES else 0

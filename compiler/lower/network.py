@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.arithmetic import Arithmetic, NumberFormat, arithmetic_of
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
@@ -18,7 +19,6 @@ from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_form
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
-from tilewright.compiler.number_format import NumberFormat, number_format
 from tilewright.compiler.vectors import adds_scaled, adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
@@ -46,7 +46,7 @@ class Network:
     """A graph that is being lowered, what must be known of the machine, and the nests, buffers and constants so far."""
 
     graph: Graph
-    number: NumberFormat
+    arithmetic: Arithmetic
     lanes: int  # channels in a word of the machine
     group: int  # words of a pixel that lie together on chip
     adds_to_sums: bool  # whether several products can make one sum
@@ -60,6 +60,11 @@ class Network:
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     constant_types: dict[str, IntegerType] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def number(self) -> NumberFormat:
+        """The widths of requantisation."""
+        return self.arithmetic.number
 
     def multipliers(self, factors: NDArray[np.float64], operator: Operator) -> tuple[Integers, Integers]:
         """Scale and shift of each factor; a remark says so where the machine's fields leave results far off."""
@@ -77,7 +82,7 @@ class Network:
         return a_scale, b_scale, shift
 
     def _remark_on_precision(self, operator: Operator, relative_error: float) -> None:
-        steps = relative_error * (ACTIVATION.interval.high - ACTIVATION.interval.low)
+        steps = relative_error * (self.arithmetic.activation.interval.high - self.arithmetic.activation.interval.low)
         if steps > WORTH_A_REMARK:
             self.remarks[f"precision of {operator.name}"] = (
                 f"the machine's multipliers of {self.number.scale_bits} bits and shifts of up to "
@@ -93,12 +98,12 @@ class Network:
     def stored_constant(self, tensor: str) -> str:
         """A quantised constant of the graph as the machine stores activations."""
         values = self.graph.constants[tensor].astype(np.int64) - stored_offset(self.graph.tensors[tensor])
-        return self.add_constant(tensor, values.reshape(self.shape(tensor)), ACTIVATION)
+        return self.add_constant(tensor, values.reshape(self.shape(tensor)), self.arithmetic.activation)
 
     def add_buffer(self, name: str, shape: tuple[int, int, int, int]) -> str:
         """A buffer of activations that stands for no tensor of the graph."""
         name = fresh_name(name, self.constants, self.buffers)
-        self.buffers[name] = Buffer(name, shape, ACTIVATION)
+        self.buffers[name] = Buffer(name, shape, self.arithmetic.activation)
         return name
 
     def values(self, constant: str) -> Interval:
@@ -118,16 +123,16 @@ class Network:
 
 def network_of(graph: Graph, machine: Machine) -> Network:
     """A graph of which nothing is lowered yet, and what lowering has to know of the machine."""
-    number, softmax = number_format(machine), softmax_format(machine)
+    arithmetic, softmax = arithmetic_of(machine), softmax_format(machine)
     return Network(
         graph,
-        number,
+        arithmetic,
         machine.vector.lanes,
         vector_blocks(machine),
         adds_to_sums(machine),
         adds_scaled(machine),
         softmax,
-        normalize_format(machine, softmax, number),
+        normalize_format(machine, softmax, arithmetic.number),
     )
 
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, first_found, type_of
 from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
-from tilewright.compiler.number_format import NumberFormat
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, Rounding
 from tilewright.isa.language.operations import Op

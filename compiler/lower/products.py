@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.convolutions import block_diagonal, model_macs
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN, LEAK, ROW, Operator
@@ -29,7 +30,6 @@ from tilewright.compiler.lower.network import (
 from tilewright.compiler.nest.element_types import ACTIVATION, WEIGHT
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Affine, Nest
-from tilewright.compiler.number_format import NumberFormat
 from tilewright.compiler.simplify.weights import Weights
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType, Interval

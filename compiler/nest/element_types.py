@@ -1,4 +1,4 @@
-"""The types of what nests compute with: activations, weights of products, and the sums of those."""
+"""The types of what nests of a machine of bytes compute with; `compiler.arithmetic` reads those of a machine."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.fresh_names import fresh_name, numbered_name
-from tilewright.compiler.nest.element_types import ACCUMULATOR
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram
 from tilewright.compiler.nest.products import products_of, summed_loop
@@ -83,11 +83,11 @@ def _total(covers: tuple[Cover, Cover]) -> int:
 
 
 def _candidate(nest: Nest, program: NestProgram, machine: Machine) -> Candidate | None:
-    total = _only_product(nest)
+    total = _only_product(nest, machine)
     reader = _reader(nest, program)
     if total is None or reader is None or not is_whole_result(nest) or not _has_only_constants(nest, total, program):
         return None
-    made, sums, taking = _joined(nest, reader, total, program)
+    made, sums, taking = _joined(nest, reader, total, program, machine)
     apart, joined = _covers(nest, reader, program, machine), _covers(sums, taking, made, machine)
     if apart is None or joined is None or _total(joined) >= _total(apart):
         return None
@@ -106,13 +106,13 @@ def _covers(nest: Nest, reader: Nest, program: NestProgram, machine: Machine) ->
     return None if first is None or second is None else (first, second)
 
 
-def _only_product(nest: Nest) -> Expr | None:
+def _only_product(nest: Nest, machine: Machine) -> Expr | None:
     """The sum of products in a nest, if that is its one reduction and the values are accumulators."""
     reductions = [node for node in walk(nest.expr) if node.op in REDUCTIONS]
     total = reductions[0] if reductions and all(node == reductions[0] for node in reductions) else None
     if total is None or total.op is not Op.SUM or products_of(total.args[0]) is None or total is nest.expr:
         return None
-    return total if ACCUMULATOR.interval.contains(total.range) else None
+    return total if arithmetic_of(machine).sum.interval.contains(total.range) else None
 
 
 def _has_only_constants(nest: Nest, total: Expr, program: NestProgram) -> bool:
@@ -137,7 +137,9 @@ def _reader(nest: Nest, program: NestProgram) -> Nest | None:
 # -- rewriting ---------------------------------------------------------------------------------------------------------
 
 
-def _joined(nest: Nest, reader: Nest, total: Expr, program: NestProgram) -> tuple[NestProgram, Nest, Nest]:
+def _joined(
+    nest: Nest, reader: Nest, total: Expr, program: NestProgram, machine: Machine
+) -> tuple[NestProgram, Nest, Nest]:
     """The program with sums and a reader that takes them, one right before the other; and these two nests."""
     name = fresh_name(f"{nest.name}.sums", program.buffers, program.constants)
     inside = {leaf.name for leaf in walk(total) if leaf.op in (Op.SOURCE, Op.LUT)}
@@ -152,7 +154,7 @@ def _joined(nest: Nest, reader: Nest, total: Expr, program: NestProgram) -> tupl
             nests.append(old)
     old_buffer = program.buffers[nest.result.tensor]
     buffers = {key: buffer for key, buffer in program.buffers.items() if key != old_buffer.name}
-    buffers[name] = Buffer(name, old_buffer.shape, ACCUMULATOR)
+    buffers[name] = Buffer(name, old_buffer.shape, arithmetic_of(machine).sum)
     return replace(program, nests=tuple(nests), buffers=buffers), sums, taking
 
 

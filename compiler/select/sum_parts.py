@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
-from tilewright.compiler.nest.element_types import ACCUMULATOR
 from tilewright.compiler.nest.expressions import source, with_node
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.nest.space import NO_LOOP, coefficient, walking_loops
@@ -72,7 +72,7 @@ def in_parts(nest: Nest, cover: Cover, program: NestProgram, machine: Machine) -
     names = [fresh_name(f"{nest.name}.part{number}", program.buffers) for number in range(len(pieces))]
     parts = [_part(nest, window, name, piece) for name, piece in zip(names, pieces, strict=True)]
     nests = (*parts, _added(nest, window, parts))
-    buffers = {name: Buffer(name, _shape(nest), ACCUMULATOR) for name in names}
+    buffers = {name: Buffer(name, _shape(nest), arithmetic_of(machine).sum) for name in names}
     selector = Selector(machine, replace(program, buffers={**program.buffers, **buffers}))
     if any(selector.cover_if_possible(each) is None for each in nests):
         return None

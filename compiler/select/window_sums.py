@@ -16,7 +16,6 @@ from dataclasses import replace
 from math import sqrt
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
-from tilewright.compiler.nest.element_types import ACCUMULATOR
 from tilewright.compiler.nest.nest import Access, Affine
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient
 from tilewright.compiler.select.bindings import TensorRead
@@ -61,7 +60,8 @@ def _adds(format: InstructionFormat, dot: InstructionFormat) -> bool:
         return False
     if format.immediates or format.has_accumulate or format.reduce_loops or format.statement.blocks:
         return False
-    return expr.op is Op.WRAP and expr.range == ACCUMULATOR.interval and _is_sum_of_two(expr.args[0])
+    held = dot.destination.element.type
+    return held is not None and expr.op is Op.WRAP and expr.range == held.interval and _is_sum_of_two(expr.args[0])
 
 
 def _is_sum_of_two(expr: Expr) -> bool:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from tests.compiler.models import run_onnx
 from tests.compiler.normalizations import FORMS, normalizing_model
 from tests.compiler.pipelines import base16, simplified, simulated, steps_apart
+from tilewright.compiler.arithmetic import number_format
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.reciprocal_root import TOLERANCE, reciprocal_root
 from tilewright.compiler.lower.softmax_format import softmax_format
 from tilewright.compiler.nest.interpreter import run_nests
-from tilewright.compiler.number_format import number_format
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.files.loader import load_machine

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from tilewright.compiler.arithmetic import number_format
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.reciprocal_root import TOLERANCE, reciprocal_root
 from tilewright.compiler.lower.softmax_format import softmax_format
-from tilewright.compiler.number_format import number_format
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.numeric import parse_integer_type
 

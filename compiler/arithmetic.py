@@ -1,4 +1,4 @@
-"""The widths of a machine's requantisation: of multipliers, shifts and biases, read off its statements."""
+"""The arithmetic of a machine, read off its file: the types that it multiplies and sums, and how it requantises."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, Rounding
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Rounding
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 LEAVES = (Op.SOURCE, Op.IMMEDIATE)
 
@@ -30,6 +31,37 @@ class NumberFormat:
     @property
     def max_shift(self) -> int:
         return min((1 << self.shift_bits) - 1, MAX_INTEGER_BITS - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """The types of activations, weights and sums, and the widths with which sums become activations again."""
+
+    activation: IntegerType
+    weight: IntegerType
+    sum: IntegerType
+    number: NumberFormat
+
+
+def arithmetic_of(machine: Machine) -> Arithmetic:
+    """The arithmetic of the machine's first matrix product: the types of its operands' and its result's elements.
+
+    A machine without a product has what its memories hold: the narrowest integers, and the widest.
+    """
+    number = number_format(machine)
+    for format in machine.formats_of(Template.SYSTOLIC):
+        dot = next((node for node in walk(format.statement.expr) if node.op is Op.DOT), None)
+        leaves = [] if dot is None else [next(_sources(arg)).name for arg in dot.args]
+        found = [format.operand(name).element.type for name in leaves] + [format.destination.element.type]
+        if len(found) == 3 and found[0] and found[1] and found[2]:
+            return Arithmetic(found[0], found[1], found[2], number)
+    held = [memory.element.type for memory in machine.memories.values() if memory.element.type]
+    held = sorted(held or [DEFAULT_TYPE.element], key=lambda each: each.bits)
+    return Arithmetic(held[0], held[0], held[-1], number)
+
+
+def _sources(expr: Expr) -> Iterator[Expr]:
+    return _nodes(expr, Op.SOURCE)
 
 
 def number_format(machine: Machine) -> NumberFormat:

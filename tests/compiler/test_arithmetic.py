@@ -1,10 +1,15 @@
-"""Widths of scales, shifts and biases, read off machines whose files state them."""
+"""Types of products, and widths of scales, shifts and biases, read off machines whose files state them."""
+
+from dataclasses import replace
 
 import pytest
 
-from tilewright.compiler.number_format import NumberFormat, number_format
-from tilewright.isa.files.loader import load_machine, load_machine_text
+from tests.odd_elements import ODD_ELEMENTS
+from tilewright.compiler.arithmetic import NumberFormat, arithmetic_of, number_format
+from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
 from tilewright.isa.language.numeric import Rounding
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.machine import Machine
 
 
 @pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])
@@ -46,3 +51,24 @@ def test_an_instruction_that_nothing_needs_changes_no_width(added: str) -> None:
     text = f"extends: base16\ninstructions: {{extra: {{{UNARY}, {added}}}}}\n"
 
     assert number_format(load_machine_text(text, "m.yaml")) == number_format(load_machine("base16"))
+
+
+def types_of(machine: Machine) -> tuple[str, str, str]:
+    found = arithmetic_of(machine)
+    return str(found.activation), str(found.weight), str(found.sum)
+
+
+@pytest.mark.parametrize("name", shipped_machines())
+def test_shipped_machines_multiply_bytes(name: str) -> None:
+    assert types_of(load_machine(name)) == ("int8", "int8", "int32")
+
+
+def test_types_are_those_of_the_product() -> None:
+    assert types_of(load_machine_text(ODD_ELEMENTS, "odd.yaml")) == ("uint5", "int8", "int20")
+
+
+def test_without_a_product_memories_say_it() -> None:
+    machine = load_machine_text(ODD_ELEMENTS, "odd.yaml")
+    formats = {name: of for name, of in machine.formats.items() if of.engine.template is not Template.SYSTOLIC}
+
+    assert types_of(replace(machine, formats=formats)) == ("uint5", "uint5", "int20")

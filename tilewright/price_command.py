@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.errors import InputError
 from tilewright.options import Isa, Json, Set, report
 
 if TYPE_CHECKING:
@@ -130,18 +131,23 @@ def program_energy(loaded: Program, name: str) -> dict[str, Any]:
     from tilewright.progress import progress
 
     process = load_process()
-    machine = loaded.programs[0].machine
+    machine = loaded.machine
     with progress(f"pricing {machine.name}"):
         found = price.price_machine(machine, process)
     return energy_of_program(found, loaded, name, process.dram_pj_per_byte)
 
 
 def energy_of_program(price: Price, loaded: Program, name: str, dram_pj_per_byte: float) -> dict[str, Any]:
-    """Energy by layer; of several programs in it, of all."""
+    """Energy by layer; of several programs in it, of all. Raises InputError where the machine runs nothing."""
     from tilewright.api import Program
     from tilewright.codesign.price.energy import energy_of_layers
     from tilewright.codesign.price.report import energy_report
 
+    if not loaded.programs:
+        raise InputError(
+            f"{name}: the host computes all of it, so that {loaded.machine.name} takes no energy for it; "
+            "`tilewright compile` says why each node is the host's"
+        )
     found, cycles = [], 0
     for binary in loaded.programs:
         profile = Program(binary).run_profile()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from onnx import TensorProto, helper
 
 import tilewright as package
 from tests.tilewright.command_line import Command
@@ -22,7 +23,9 @@ from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.unit import ESTIMATED, Unit
+from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.partitioned import HostNode, HostSegment, Partitioned, Value
 from tilewright.isa.program.program import Program as Binary
 
 
@@ -115,6 +118,26 @@ def test_a_profile_has_the_same_energy_beside_its_bytes(tilewright: Command, net
     assert profile["energy"]["logic_pj"]["clock"] > 0
     assert "Energy of net.npu" in tilewright("profile", net, "--energy").out
     assert "energy" not in json.loads(tilewright("profile", net, "--json", "-").out)
+
+
+def test_a_network_of_the_host_alone_has_no_energy(tilewright: Command, tmp_path: Path) -> None:
+    values = (Value("x", "float32", (4,)),)
+    Program(Partitioned(load_machine("tiny8"), (identity_on_host(),), values, (Value("y", "float32", (4,)),))).save(
+        tmp_path / "host.npu"
+    )
+    for words in (("profile", tmp_path / "host.npu", "--energy"), ("price", tmp_path / "host.npu", "--isa", "tiny8")):
+        ended = tilewright(*words)
+        assert (ended.code, ended.err.splitlines()[0].split(";")[0]) == (
+            1,
+            "error: host.npu: the host computes all of it, so that tiny8 takes no energy for it",
+        )
+
+
+def identity_on_host() -> HostSegment:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"], name="n")], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return HostSegment(model.SerializeToString(), ("x",), ("y",), (HostNode("n", "Identity", "floats", 0),))
 
 
 @pytest.mark.parametrize(

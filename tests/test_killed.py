@@ -39,7 +39,7 @@ print(build_simulation(load_machine("tiny8")))
 """
 
 EXPLORE = [TILEWRIGHT, "explore", "space.yaml", "-o", "study", "--workers", "2"]
-PRICE = [TILEWRIGHT, "price", "tiny8", "--json", "-"]
+PRICE = [TILEWRIGHT, "price", "--isa", "tiny8", "--json", "-"]
 
 FEW = 2
 """Kills of the sample."""

@@ -34,6 +34,7 @@ from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.parts import leave_inputs_in_place
 from tilewright.compiler.options import Options
+from tilewright.compiler.search.pace import in_best_pace
 from tilewright.compiler.select.channel_tables import look_up
 from tilewright.compiler.select.column_sums import sum_columns
 from tilewright.compiler.select.cover import Selection
@@ -151,7 +152,8 @@ def _allocate(tiles: TileProgram, machine: Machine, options: Options, blame: Bla
 
 
 def _order(placed: PlacedTiles, machine: Machine, options: Options, blame: Blame) -> OrderedTiles:
-    return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
+    ordered = OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
+    return in_best_pace(ordered)
 
 
 def _emit(ordered: OrderedTiles, machine: Machine, options: Options, blame: Blame) -> Program:

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tilewright.codesign.advise.advice import Advice
-from tilewright.codesign.advise.effects import Effect
+from tilewright.codesign.advise.changes import Way
+from tilewright.codesign.advise.effects import Effect, ran, runs_alike
 from tilewright.codesign.advise.worth import worth_row
 from tilewright.codesign.points.energy_basis import energy_basis
 from tilewright.codesign.points.evaluate import NetworkFigures
+from tilewright.codesign.points.padding import padding_note
 from tilewright.codesign.price.report import Table
 
 UNKNOWN = "–"
@@ -62,6 +64,7 @@ def advice_lines(advice: Advice) -> Iterator[str]:
         if isinstance(outcome, NetworkFigures) and outcome.host_nodes:
             nodes = f"{outcome.host_nodes} node{'s' * (outcome.host_nodes != 1)}"
             yield f"{outcome.network} leaves {nodes} to the host, whose time is in no figure."
+    yield from _on_arrays(advice)
     if advice.unused:
         yield f"Instructions in no program: {', '.join(advice.unused)}."
     if advice.refused:
@@ -80,6 +83,23 @@ def advice_lines(advice: Advice) -> Iterator[str]:
             f"others. Energy on chip and in DRAM{energy_basis(outcomes)}. The clock of each machine: "
             "`tilewright compare`."
         )
+
+
+def _on_arrays(advice: Advice) -> Iterator[str]:
+    """Larger arrays with which a network takes longer."""
+    base, *trials = advice.trials
+    for trial in trials:
+        change = trial.change
+        if (
+            change is None
+            or change.way is not Way.UP
+            or not change.name.startswith("array.")
+            or not runs_alike(base, trial)
+        ):
+            continue
+        for less, more in zip(ran(base), ran(trial), strict=True):
+            note = padding_note(f"with {change.name}", less, more)
+            yield from [note] if note else []
 
 
 def _on_instructions(advice: Advice) -> Iterator[str]:

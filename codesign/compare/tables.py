@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.codesign.compare.comparison import Comparison, Point, best_of
 from tilewright.codesign.points.energy_basis import energy_basis
 from tilewright.codesign.points.evaluate import Failure, NetworkFigures
+from tilewright.codesign.points.padding import padding_note
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.price.report import Table
 
@@ -75,6 +76,7 @@ def notes(found: Comparison) -> list[str]:
     return [
         *(f"{of.network} on {of.machine} fails in the stage {of.outcome.stage}: {of.outcome.reason}"
           for of in found.points if isinstance(of.outcome, Failure)),
+        *_array_notes(found),
         *_host_note(found),
         *_price_notes(found),
     ]  # fmt: skip
@@ -147,6 +149,26 @@ def _machine_rows(found: Comparison, machines: Sequence[str]) -> Iterator[tuple[
             for name in machines
         )
         yield ("the machine" if not number else "", row.title, *cells)
+
+
+def _array_notes(found: Comparison) -> Iterator[str]:
+    """Networks that take longer on a larger array than on the first machine."""
+    for network in found.networks:
+        first, *others = (found.point(network, machine) for machine in found.machines)
+        for other in others:
+            if _has_larger_array(first, other):
+                assert isinstance(first.outcome, NetworkFigures) and isinstance(other.outcome, NetworkFigures)
+                note = padding_note(f"on {other.machine}", first.outcome, other.outcome)
+                yield from [note] if note else []
+
+
+def _has_larger_array(one: Point, other: Point) -> bool:
+    """Whether both ran, and the other one's array is larger in a direction, and smaller in none."""
+    if one.measured is None or other.measured is None:
+        return False
+    less, more = one.measured.machine.array, other.measured.machine.array
+    sizes = (more.rows - less.rows, more.cols - less.cols)
+    return min(sizes) >= 0 and max(sizes) > 0
 
 
 def _host_note(found: Comparison) -> Iterator[str]:

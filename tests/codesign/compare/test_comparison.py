@@ -15,6 +15,7 @@ from tilewright.codesign.compare.tables import comparison_csv, comparison_tables
 from tilewright.codesign.points.derived import derived
 from tilewright.codesign.points.evaluate import Failure, NetworkFigures
 from tilewright.codesign.points.network import Network, read_network
+from tilewright.codesign.points.padding import padding_note
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
@@ -163,3 +164,27 @@ def test_a_given_clock_is_every_machines(monkeypatch: pytest.MonkeyPatch) -> Non
     (only,) = found.points
     assert only.derived is not None and isinstance(only.outcome, NetworkFigures)
     assert only.derived.ms == pytest.approx(only.outcome.cycles / 100e3)
+
+
+@pytest.mark.parametrize(("cycles", "dram_bytes", "is_told"), [(120, 180, True), (120, 100, False), (100, 180, False)])
+def test_a_larger_array_that_takes_longer_is_told(cycles: int, dram_bytes: int, is_told: bool) -> None:
+    less = point(A, 100).outcome
+    assert isinstance(less, NetworkFigures)
+    told = padding_note("on b", less, replace(less, cycles=cycles, dram_bytes=dram_bytes))
+    assert told == (
+        "n takes 20.0 % more cycles on b: the array is larger than its layers, so that weights are filled up with "
+        "zeros, and 80 bytes more pass from and to DRAM."
+        if is_told
+        else ""
+    )
+
+
+def test_only_a_larger_array_is_told() -> None:
+    network = read_network(MODEL)
+    found = compare_machines([network], candidates(["dw16"], ["array.rows=48"]), with_price=False)
+    assert notes(found) == [
+        "digits_int8 takes 58.4 % more cycles on dw16[array.rows=48]: the array is larger than its layers, so that "
+        "weights are filled up with zeros, and 20,400 bytes more pass from and to DRAM."
+    ]
+    backwards = compare_machines([network], candidates(["dw16"], ["array.rows=48"])[::-1], with_price=False)
+    assert notes(backwards) == []

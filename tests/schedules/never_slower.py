@@ -21,6 +21,7 @@ from tests.digits import MODEL
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
+from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.partitioned import NpuSegment
 from tilewright.isa.program.program import Program, place_regions
@@ -48,8 +49,11 @@ LADDERS: dict[str, tuple[int, ...]] = {
 }
 """By key, values to compare, each more than the one before."""
 
-NO_PROMISE = ("array.rows", "array.cols")
-"""Keys for which more may be slower: a larger array reads larger words, so a small layer has more bytes to load."""
+PADDED = ("array.rows", "array.cols")
+"""Keys for which more may be slower, by what more bytes take: tiles of a larger array are filled up with zeros."""
+
+SHIPPED = ("base16", "dw16", "rect", "sequence16", "tensil16", "tensil32", "tiny8", "vector16", "vta16", "wide32")
+"""Machines of which a key is changed."""
 
 SMALL = ("digits", "resnet8", "ds-cnn", "autoencoder", "mobilenetv1-0.25", "resnet20v2")
 """Networks that compile in a second or so."""
@@ -93,19 +97,34 @@ def growth(steps: Sequence[Step]) -> float:
     return max((more / less for less, more in combinations(found, 2)), default=0.0)
 
 
-@cache
 def network_cycles(name: str, isa: str, overrides: tuple[str, ...], effort: int) -> int | None:
     """The cycles of all programs of a network; None if it does not fit, or the machine cannot be."""
+    taken = network_taken(name, isa, overrides, effort)
+    return None if taken is None else taken.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What all programs of a network take, and how many bytes pass between the machine and DRAM."""
+
+    cycles: int
+    dram_bytes: int
+
+
+@cache
+def network_taken(name: str, isa: str, overrides: tuple[str, ...], effort: int) -> Taken | None:
+    """None if the network does not fit, or the machine cannot be."""
     try:
         compiled = compile_partitioned(model(name), load_machine(isa, overrides), Options(effort=effort))
-    except CompileError:
+    except (CompileError, IsaError):
         return None
     parts = (
         [compiled]
         if isinstance(compiled, Program)
         else [segment.program for segment in compiled.segments if isinstance(segment, NpuSegment)]
     )
-    return sum(simulate_cycles(part, place_regions(part.limits)).cycles for part in parts)
+    runs = [simulate_cycles(part, place_regions(part.limits)) for part in parts]
+    return Taken(sum(run.cycles for run in runs), sum(run.dram_bytes_read + run.dram_bytes_written for run in runs))
 
 
 @cache

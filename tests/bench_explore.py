@@ -4,8 +4,8 @@ python -m tests.bench_explore                             # {ResNet-18, MobileNe
 python -m tests.bench_explore digits ds-cnn --machines 10 # small networks: a minute
 
 A point is one network on one machine, which includes its part of the machine's price and what one worker does once:
-reading the networks. Not in it: the price that others are fitted to, which is found once and kept for all studies, and
-the search for what that leaves behind in memory.
+reading the networks. Not in it: the price that others are fitted to and the kernels, which are made once and kept for
+all studies, and the search for what that leaves behind in memory.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def _measure(path: Path, names: list[str], machines: int) -> None:
     table = Table(title=f"a study of {space.size} machines like base16, in seconds of the processor")
     for column in ("machine", "price", *names):
         table.add_column(column, justify="left" if column == "machine" else "right")
-    points = next(search_named("spread").batches(space, machines))
-    Worker(space).answer(Task(points[0]))  # finds the price that others are fitted to
+    *points, other = next(search_named("spread").batches(space, machines + 1))
+    for network in (None, names[0]):  # finds the price that others are fitted to, and compiles the kernels
+        Worker(space).answer(Task(other, network))
     gc.collect()
     collect_rarely()  # as a worker does
     gc.freeze()
@@ -84,7 +85,7 @@ def _measure(path: Path, names: list[str], machines: int) -> None:
             seconds.append(time.process_time() - start)
             assert "stage" not in answer, answer
         total += sum(seconds)
-        table.add_row(space.label(point), *(f"{each:.1f}" for each in seconds))
+        table.add_row(space.label(point), *(f"{each:.2f}" for each in seconds))
     Console(width=140).print(table)
     each = total / (machines * len(names))
     rate = CORES * SECONDS / each

@@ -61,21 +61,31 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     reduce = (network.shape(x)[CHANNEL] if spread is None else spread.width, *weights.shape[ROW:])
     factors, bounds, shared = units / y_scales, sum_bounds(weights), 0
     if operator.attributes["group"] == 1 and spread is None and network.adds_to_sums:
-        shared = _shared_offset(weights)
+        shared = _shared_offset(weights, network)
     access = weight_access(f"{operator.name}.weight", weights - shared, operator.attributes["group"], network)
     leak = operator.attributes.get(LEAK, ())
     product = Product(reduce, access, trips, vector, written, bias, factors, bounds, shared, leak)
     return [product_nest(operator.name, operator, product, macs, network)]
 
 
-def _shared_offset(weights: NDArray[np.int64]) -> int:
+def _shared_offset(weights: NDArray[np.int64], network: Network) -> int:
     """The number nearest to 0 without which all weights fit their element: asymmetric ones lack it. 0 if there is none.
 
     It is the same for all output channels. So `x * w` becomes `x * (w - number) + x * number`, and the second product
-    needs one tile of weights for all of them.
+    needs one tile of weights for all of them. 0 also where few weights do not fit: then it takes no more vectors to
+    multiply what they have in excess, tile by tile.
     """
     low, high = int(weights.min()) - WEIGHT.interval.low, int(weights.max()) - WEIGHT.interval.high
-    return max(high, min(low, 0)) if high <= low else 0
+    blocks = -(-weights.shape[1] // (network.lanes * network.group))
+    return 0 if high > low or _wide_tiles(weights, network) <= blocks else max(high, min(low, 0))
+
+
+def _wide_tiles(weights: NDArray[np.int64], network: Network) -> int:
+    """The weight tiles of one tap in which a weight does not fit: tiles of a word of results, at the least."""
+    is_wide = (weights < WEIGHT.interval.low) | (weights > WEIGHT.interval.high)
+    outputs, inputs, rows, columns = np.nonzero(is_wide)
+    tiles = np.stack([outputs // network.lanes, inputs // (network.lanes * network.group), rows, columns])
+    return np.unique(tiles, axis=1).shape[1]
 
 
 def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: Network) -> Spread | None:

@@ -18,13 +18,13 @@ from math import sqrt
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Affine
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient
-from tilewright.compiler.select.bindings import TensorRead
+from tilewright.compiler.select.bindings import ConstantMatrix, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.systolic import systolic_activations
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 
 READS = 2
 """Cycles of an addition: both of its words come from one bank."""
@@ -86,7 +86,11 @@ def window_loop(index: Affine, point: str) -> str:
 
 
 def _pays(cover: Cover, dot: Step, adding: InstructionFormat, access: Access, machine: Machine) -> bool:
-    """Whether the busiest engine streams fewer words with the numbers' sums apart."""
+    """Whether the busiest engine streams fewer words with the numbers' sums apart.
+
+    Additions to a product's results come when the array is done with these, and mostly before the vector engine can go
+    on with others: with a constant matrix, whose next tile keeps the array busy, they count on top of that.
+    """
     space, numbers = cover.space, len(dot.corrections)
     rows, columns = (_extent(access.index[dimension], space) for dimension in (ROW, COLUMN))
     halo = _halo(access, space, machine.memories[adding.destination.memory].depth)
@@ -100,7 +104,9 @@ def _pays(cover: Cover, dot: Step, adding: InstructionFormat, access: Access, ma
     inside[dot.format.engine] += dot.words * numbers
     apart[dot.format.engine] += int(pixels) * max(1, vectors) * numbers
     apart[adding.engine] = apart.get(adding.engine, 0) + int(added)
-    return max(apart.values()) < max(inside.values())
+    is_constant = isinstance(dot.inputs[systolic_weights(dot.format).name], ConstantMatrix)
+    behind = READS * space.pixels * blocks if is_constant else 0
+    return max(apart.values()) + behind < max(inside.values())
 
 
 def _halo(access: Access, space: NestSpace, words: int) -> float:

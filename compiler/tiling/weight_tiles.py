@@ -22,6 +22,9 @@ from tilewright.isa.machine.memory import Element
 Box = tuple[range, ...]
 """Ranges of the summed block and of each tap."""
 
+DIMENSIONS = 4
+"""Of weights that fit their element: result channels, summed channels, rows and columns of taps."""
+
 AT_ONCE = 1 << 20
 """About so many weights are cut at a time: numpy takes as long to begin with few, and more would fill the memory."""
 
@@ -105,7 +108,10 @@ def cut_weights(
 
     Each dimension of the access moves with one loop or with none; one may be a band, `summed - step · lane`, outside
     which the matrix is zero. With `is_whole`, tiles of zeros are kept, because their vectors have other products too.
+    Weights that are a sum of terms have the loop over these as their first tap; few of the second term's tiles may
+    hold anything.
     """
+    has_terms = len(access.index) > DIMENSIONS
     matrix = _Matrix.in_order(values, access, trips, lane, summed, taps)
     sizes = tuple(trips[tap] for tap in taps)
     boxes, pieces, tiles = [], [], []
@@ -125,7 +131,8 @@ def cut_weights(
             summed_box, *tap_boxes = (slice(r.start, r.stop) for r in box)
             tiles.append(np.ascontiguousarray(of_unit[(*tap_boxes, summed_box)]))
             boxes.append(_beyond(box, near.start))
-            pieces.append(tuple(_beyond(piece, near.start) for piece in _pieces(is_used, box)))
+            cut = _pieces_of_terms(is_used, box) if has_terms else _pieces(is_used, box)
+            pieces.append(tuple(_beyond(piece, near.start) for piece in cut))
     return WeightTiles(summed, tuple(taps), rows, tuple(boxes), tuple(pieces), tuple(tiles))
 
 
@@ -225,6 +232,17 @@ def _pieces(used: NDArray[np.bool_], box: Box) -> tuple[Box, ...]:
             pieces[-1] = (range(pieces[-1][0].start, block + 1), *taps)
         else:
             pieces.append((range(block, block + 1), *taps))
+    return tuple(pieces) if 0 < sum(map(_volume, pieces)) < _volume(box) else (box,)
+
+
+def _pieces_of_terms(used: NDArray[np.bool_], box: Box) -> tuple[Box, ...]:
+    """A box in pieces for each term, whose first tap it is: each summed block has the taps that this term uses."""
+    pieces: list[Box] = []
+    for term in box[1]:
+        of_term = used[:, term : term + 1]
+        if of_term.any():
+            cut = _pieces(of_term, _box(of_term))
+            pieces += ((summed, range(term, term + 1), *taps) for summed, _, *taps in cut)
     return tuple(pieces) if 0 < sum(map(_volume, pieces)) < _volume(box) else (box,)
 
 

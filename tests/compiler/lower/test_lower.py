@@ -363,10 +363,10 @@ def test_narrower_multipliers_are_used_where_the_machine_has_them() -> None:
     assert scales.min() >= 1 << 11 and scales.max() < 1 << 12
 
 
-def asymmetric(values: range, zero: int, dtype: type) -> onnx.ModelProto:
+def asymmetric(values: range, zero: int, dtype: type, outputs: int = 5) -> onnx.ModelProto:
     """A convolution with weights of these values and one zero point."""
-    model = conv_model(np.random.default_rng(1), per_channel=False)
-    weights = np.random.default_rng(2).choice(np.array(values), size=(5, 3, 3, 3)).astype(dtype)
+    model = conv_model(np.random.default_rng(1), 3, outputs, per_channel=False)
+    weights = np.random.default_rng(2).choice(np.array(values), size=(outputs, 3, 3, 3)).astype(dtype)
     weights.flat[:2] = values[0], values[-1]
     changed = {"conv.weight": weights, "conv.weight_zero": np.array(zero, dtype)}
     for tensor in model.graph.initializer:
@@ -397,10 +397,10 @@ def test_asymmetric_weights_that_fit_once_centred(values: range, zero: int, dtyp
 def test_asymmetric_weights_that_do_not_fit_share_a_number(
     values: range, zero: int, dtype: type, numbers: list[int]
 ) -> None:
-    model = asymmetric(values, zero, dtype)
+    model = asymmetric(values, zero, dtype, outputs=40)
     nests, program = lowered(model), compile_model(model, base16())
     weights = nests.constants["conv.weight"]
-    assert (weights.shape[0], weights.min(), weights.max()) == (5, -128, 127)
+    assert (weights.shape[0], weights.min(), weights.max()) == (40, -128, 127)
     total = next(node for node in walk(nests.nests[0].expr) if node.op is Op.SUM)
     products = products_of(total.args[0])
     assert products is not None and [number for _, number in products.numbers] == numbers
@@ -408,6 +408,19 @@ def test_asymmetric_weights_that_do_not_fit_share_a_number(
         apart = distances(model, run)
         assert apart.max() <= 1
         assert (apart == 0).mean() >= 0.99
+
+
+def test_few_asymmetric_weights_that_do_not_fit_are_a_second_term() -> None:
+    model = asymmetric(range(255), 127, np.uint8)
+    for tensor in model.graph.initializer:
+        if tensor.name == "conv.weight":
+            values = onnx.numpy_helper.to_array(tensor).copy()
+            values[2, 1, 0, 2] = 255
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    nests = lowered(model)
+    excess = nests.constants["conv.weight"][:, :, 1]
+    assert (np.count_nonzero(excess), excess.sum()) == (1, 1)
+    assert distances(model, lambda inputs: run_nests(nests, inputs)).max() <= 1
 
 
 def test_asymmetric_weights_are_one_sum_on_a_machine_that_cannot_add_to_sums() -> None:

@@ -107,3 +107,14 @@ def test_blocks_with_the_same_taps_are_one_piece() -> None:
     first, second = found.pieces[0]
     assert (first[0], second[0]) == (range(0, 2), range(2, 4))
     assert (first[2], second[2]) == (range(1, 3), range(0, 2))
+
+
+def test_of_a_second_term_only_the_tiles_that_hold_something_are_there() -> None:
+    trips = {"o": 32, "i": 32, "t": 2, "r": 3, "s": 3}
+    values = np.random.default_rng(0).integers(1, 100, (32, 32, 2, 3, 3))
+    values[:, :, 1] = 0
+    values[3, 20, 1, 2, 1] = 1
+    access = Access("w", tuple(axis((loop, 1)) for loop in "oitrs"))
+    found = cut_weights(values, access, trips, "o", "i", ("t", "r", "s"), rows=16, cols=16)
+    first = range(0, 2), range(0, 1), range(0, 3), range(0, 3)
+    assert found.pieces == ((first, (range(1, 2), range(1, 2), range(2, 3), range(1, 2))), (first,))

@@ -10,6 +10,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from tests.asymmetric import Form as Weighted
+from tests.asymmetric import cycles as cycles_of
+from tests.asymmetric import network
 from tests.compiler.lower.test_matmul import product
 from tests.compiler.models import ModelBuilder, random_inputs
 from tests.compiler.pipelines import simplified, simulated
@@ -171,3 +174,16 @@ def test_asymmetric_weights_take_few_more_cycles_than_symmetric_ones() -> None:
     form: Form = (49, *PLAIN[1:])
     apart, symmetric = (cycles(compile_model(asymmetric(form, zero), machine_of("base16"))) for zero in (100, CENTRE))
     assert apart <= 1.15 * symmetric
+
+
+IN_TILES = [Weighted("base16", 16, 16, 3), Weighted("base16", 64, 64, 3, is_depthwise=True)]
+
+
+@pytest.mark.parametrize("form", IN_TILES, ids=str)
+def test_few_weights_that_do_not_fit_take_few_more_cycles_and_give_the_same_bits(form: Weighted) -> None:
+    assert cycles_of(form, is_bell=True, is_symmetric=False) <= 1.15 * cycles_of(form, is_bell=True, is_symmetric=True)
+    require_the_bits_of_the_nests(network(form, is_bell=True, is_symmetric=False), machine_of(form.machine))
+
+
+def test_sums_apart_are_not_taken_where_additions_to_the_results_take_longer() -> None:
+    assert adding(asymmetric((32, 32, 32, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)), 100), machine_of("base16")) == []

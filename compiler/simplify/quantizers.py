@@ -35,6 +35,11 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
     if tensor_type.dtype not in (*COMPUTED, *ENDS):
         raise CompileError(operator, f"quantises to {tensor_type.dtype}", expected="integers")
     quantization = _quantization(operator, axis, block, view)
+    known = tensor_type.quantization  # what a reader that was seen before has said
+    if known is not None and known != quantization:
+        raise CompileError(
+            operator, f"{output!r} has another scale or zero point where it is read", expected="the same"
+        )
     tensor_type = replace(tensor_type, quantization=quantization)
     low, high = tensor_type.limits
     value = view.constant(source)

@@ -33,6 +33,9 @@ from tilewright.isa.program.program import Program
 
 Value = TypeVar("Value")
 
+Form = Graph | NestProgram | Selection | TileProgram | PlacedTiles | OrderedTiles | Program
+"""A network at one of the levels: what passes hand on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Level(Generic[Value]):

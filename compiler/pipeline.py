@@ -17,7 +17,7 @@ from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.levels import GRAPH
+from tilewright.compiler.levels import GRAPH, Form
 from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList, chosen, listed
 from tilewright.compiler.passes import (
@@ -45,11 +45,14 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 from tilewright.isa.rare_collection import rare_collection
 
-Model = str | Path | bytes | onnx.ModelProto
+Source = str | Path | bytes
+"""A model as the first pass takes it."""
+
+Model = Source | onnx.ModelProto
 Dump = Callable[[str, str], None]
 """Called with a pass's name and the text of its result."""
 
-Keep = Callable[[str, Any], None]
+Keep = Callable[[str, Form | Options], None]
 """Called with a pass's name and its result; with DECIDED and the `Options` with which the program fits."""
 
 DECIDED = "options"
@@ -94,9 +97,9 @@ class Covered:
 
     machine: Machine
     sized: int
-    sizeless: Any
+    sizeless: Form
     next: int
-    value: Any
+    value: Form
 
 
 def cover_graph(
@@ -129,7 +132,7 @@ def compile_covered(
         if keep is None and isinstance(value, PlacedTiles):
             program = finisher.program(value)
         else:
-            program = _run(passes.passes[placed:], value, machine, options, keep)
+            program = _program(passes.passes[placed:], value, machine, options, keep)
     except CompileError as error:
         error.nodes = error.nodes or _nodes_of_layer(covered, str(error.place))
         raise
@@ -137,7 +140,7 @@ def compile_covered(
     return program
 
 
-def _ignore(name: str, value: Any) -> None:
+def _ignore(name: str, value: Form | Options) -> None:
     """Keeps no result."""
 
 
@@ -211,7 +214,7 @@ def keeping(dump: Dump | None, keep: Keep | None = None) -> Keep | None:
     if dump is None:
         return keep
 
-    def both(name: str, value: Any) -> None:
+    def both(name: str, value: Form | Options) -> None:
         if keep is not None:
             keep(name, value)
         if name != DECIDED:
@@ -223,7 +226,7 @@ def keeping(dump: Dump | None, keep: Keep | None = None) -> Keep | None:
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
-def _compile(first: int, value: Any, machine: Machine, options: Options, keep: Keep | None) -> Program:
+def _compile(first: int, value: Form | Source, machine: Machine, options: Options, keep: Keep | None) -> Program:
     """Run the passes from position `first` on."""
     covered = _cover(first, value, machine, options, RAISING, keep)
     assert covered is not None
@@ -241,7 +244,7 @@ def _nodes_of_layer(covered: Covered, layer: str) -> tuple[str, ...]:
 
 @rare_collection()
 def _cover(
-    first: int, value: Any, machine: Machine, options: Options, blame: Blame, keep: Keep | None
+    first: int, value: Form | Source, machine: Machine, options: Options, blame: Blame, keep: Keep | None
 ) -> Covered | None:
     """Run the passes from position `first` up to tiling; None as soon as `blame` collected an error."""
     passes = passes_of(options.passes)
@@ -253,14 +256,14 @@ def _cover(
     return None if blame.faults else Covered(machine, sized, sizeless, tiled, covers)
 
 
-def _fit_larger(covered: Covered, machine: Machine, options: Options) -> Any:
+def _fit_larger(covered: Covered, machine: Machine, options: Options) -> Form:
     """Whether it fits a machine with larger memories; raises TooSmall if not."""
     larger = _cover(covered.sized, covered.sizeless, machine, options, RAISING, None)
     assert larger is not None
     return _fit(larger, options, None, Alike(), finisher_for(machine, passes_of(options.passes)))
 
 
-def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, finisher: Finisher) -> Any:
+def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, finisher: Finisher) -> Form:
     """Run the passes up to addresses, with the first options that need little enough memory.
 
     What a search has made with `finisher` is not made again, unless `keep` is to have the results of all passes.
@@ -271,21 +274,22 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
     options = replace(options, planned=alike.planned)
     decision = decide(covered.value, tiled > ready, options, finisher, alike)
     finisher.follow(decision.arrangement)
-    fitting: list[tuple[Any, Options]] = []
-    results: dict[str, Any] = {}  # those of an attempt replace those of the attempt before
+    fitting: list[tuple[Form, Options]] = []
+    results: dict[str, Form | Options] = {}  # those of an attempt replace those of the attempt before
     keep_last = None if keep is None else results.__setitem__
 
-    def place(tiles: Any, attempt: Options) -> Any:
-        if keep is None and scheduled == ready:
-            placed_tiles = finisher.place(tiles, attempt)
+    def place(tiles: Form, attempt: Options) -> Form:
+        fits: Form
+        if keep is None and scheduled == ready and isinstance(tiles, TileProgram):
+            fits = finisher.place(tiles, attempt)
         else:
-            placed_tiles = _run(passes.passes[scheduled:placed], tiles, machine, attempt, keep_last)
+            fits = _run(passes.passes[scheduled:placed], tiles, machine, attempt, keep_last)
         fitting.append((tiles, attempt))
-        return placed_tiles
+        return fits
 
     def arrangement() -> Arrangement | None:
         tiles, attempt = fitting[-1]
-        if keep is not None or not isinstance(tiles, TileProgram):
+        if keep is not None or not isinstance(tiles, TileProgram) or not isinstance(result, PlacedTiles):
             return None
         return Arrangement.of(tiles, attempt.ahead, finisher.order(result))
 
@@ -319,18 +323,26 @@ def finisher_for(machine: Machine, passes: PassList | None = None) -> Finisher:
 def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
     """The program of tiles; raises CompileError if it does not fit."""
     passes = passes_of(options.passes)
-    program: Program = _run(passes.passes[passes.position(TILED_BY) + 1 :], tiles, machine, options, None)
+    return _program(passes.passes[passes.position(TILED_BY) + 1 :], tiles, machine, options, None)
+
+
+def _program(
+    passes: Sequence[Pass[Any, Any]], value: Form, machine: Machine, options: Options, keep: Keep | None
+) -> Program:
+    """Run the last passes, which make a program."""
+    program = _run(passes, value, machine, options, keep)
+    assert isinstance(program, Program)
     return program
 
 
 def _run(
     passes: Sequence[Pass[Any, Any]],
-    value: Any,
+    value: Form | Source,
     machine: Machine,
     options: Options,
     keep: Keep | None,
     blame: Blame = RAISING,
-) -> Any:
+) -> Form:
     """Run passes one after the other; the value is of no use once `blame` collected an error."""
     for step in passes:
         if blame.faults:
@@ -341,10 +353,11 @@ def _run(
             _require(step, value)
         if keep is not None:
             keep(step.name, value)
+    assert not isinstance(value, str | Path | bytes), "no pass has read the model"
     return value
 
 
-def _require(step: Pass[Any, Any], value: Any) -> None:
+def _require(step: Pass[Any, Any], value: Form) -> None:
     """Raise CompileError if a pass gave what is not valid at its level."""
     try:
         step.after.require(value)
@@ -364,7 +377,7 @@ def _cycles_of_graph(names: tuple[str, ...], machine: Machine, graph: Graph) -> 
         covered = _cover(passes.after((SIDE_BY_SIDE, COLUMNS)), graph, machine, options, RAISING, None)
         assert covered is not None
         placed = _fit(covered, options, None, Alike(), finisher_for(machine, passes))
-        return exact_cycles(_run(passes.passes[passes.position(PLACED_BY) + 1 :], placed, machine, options, None))
+        return exact_cycles(_program(passes.passes[passes.position(PLACED_BY) + 1 :], placed, machine, options, None))
     except CompileError:
         return None
 

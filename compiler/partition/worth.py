@@ -35,8 +35,8 @@ def why_not_worth(source: Source, part: Part, covered: Covered, of_host: Collect
 
 def operations(covered: Covered) -> int:
     """How often the machine computes something: iterations of all loop nests that do more than copy."""
-    selection: Selection = covered.value
-    computing = (nest for nest in selection.program.nests if nest.expr.op is not Op.SOURCE)
+    assert isinstance(covered.value, Selection)
+    computing = (nest for nest in covered.value.program.nests if nest.expr.op is not Op.SOURCE)
     return sum(prod(loop.trip for loop in nest.loops) for nest in computing)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.errors import FatalError
+from tilewright.compiler.levels import Form
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.alike import Alike, Found, look_of
 from tilewright.compiler.search.finisher import Finisher
@@ -35,7 +35,7 @@ class Decision:
     note: Callable[[Found], None] | None = None
     arrangement: Arrangement | None = None
 
-    def ahead(self, tiles: Any, options: Options, finisher: Finisher) -> Ahead:
+    def ahead(self, tiles: Form, options: Options, finisher: Finisher) -> Ahead:
         """How far operations may move ahead in tiles."""
         if self.is_final or not isinstance(tiles, TileProgram):
             return options.ahead
@@ -50,7 +50,7 @@ class Decision:
             remember(self.key, tuning, fitting.tuning)
 
 
-def decide(value: Any, is_scheduled: bool, options: Options, finisher: Finisher, alike: Alike) -> Decision:
+def decide(value: Form, is_scheduled: bool, options: Options, finisher: Finisher, alike: Alike) -> Decision:
     """The options for what is to be tiled; for tiles, and what comes after them, the options as they are.
 
     What `alike` has of another part of the network comes before what was kept of this one, so that the decision does

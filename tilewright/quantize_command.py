@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.isa.program.stored_types import COMPUTED_NAMES, DEFAULT_TYPE
 from tilewright.options import CALIBRATION_HELP, Json, Output, Seed, Shape, report, write_output
 
 if TYPE_CHECKING:
@@ -32,8 +31,11 @@ def quantize_command(
         ),
     ] = None,
     activations: Annotated[
-        str, typer.Option("--activations", metavar="TYPE", help=f"The type of activations: {COMPUTED_NAMES}.")
-    ] = DEFAULT_TYPE.name,
+        str | None,
+        typer.Option(
+            "--activations", metavar="TYPE", help="The type of activations, such as uint8; signed by default."
+        ),
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,6 +53,7 @@ def quantize_command(
 ) -> None:
     """Quantise a float ONNX model to integers of eight bits (QDQ form), and show how much each layer loses."""
     from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.isa.program.stored_types import DEFAULT_TYPE
     from tilewright.progress import progress
     from tilewright.quantization.quantize import quantize
     from tilewright.quantization.ranges import DEFAULT_PERCENTILE
@@ -63,7 +66,7 @@ def quantize_command(
             calibration,
             method=method,
             percentile=DEFAULT_PERCENTILE if percentile is None else percentile,
-            activations=activations,
+            activations=activations or DEFAULT_TYPE.name,
             shapes=parse_shapes(shape or ()),
             seed=seed,
             keep=keep or (),

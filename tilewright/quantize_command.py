@@ -33,7 +33,7 @@ def quantize_command(
     activations: Annotated[
         str | None,
         typer.Option(
-            "--activations", metavar="TYPE", help="The type of activations, such as uint8; signed by default."
+            "--activations", metavar="TYPE", help="The type of activations, such as uint8; default: signed."
         ),
     ] = None,
     keep: Annotated[

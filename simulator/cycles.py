@@ -24,24 +24,23 @@ from tilewright.simulator.instruction_table import (
 )
 from tilewright.simulator.kernel.layout import (
     BUSY,
-    COUNTERS,
     DONE,
     ENGINE,
-    FIXED_REQUESTERS,
+    ENGINE_ROW,
     IDLE,
-    PARAMETERS,
-    PLACED_QUEUES,
-    QUEUES,
+    MACHINE,
     STALL_DRAM,
     STALL_PORT,
     STALL_WEIGHTS,
-    STATE,
     WAIT,
     WAIT_FAULT,
-    WALKERS,
 )
+from tilewright.simulator.templates.facet import facet_of
 
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}
+
+TURNS = (Template.SYSTOLIC, Template.VECTOR, Template.DMA)
+"""In which order the reads of engines take turns on a port."""
 
 
 def simulate_cycles(program: Program, bases: Mapping[str, int], ideal: Ideal | None = None) -> RunCounters:
@@ -54,26 +53,24 @@ def simulate_cycles(program: Program, bases: Mapping[str, int], ideal: Ideal | N
     from tilewright.simulator.kernel.run import run_cycles  # loads Numba, which a compilation may never need
 
     machine = program.machine
-    code = instruction_table(program, bases)
-    parameters, queues, places = _reset(program, code, ideal)
-    state = np.zeros(1, STATE)[0]
-    state["has_news"] = 1
-    state["program_beats"] = len(program.instructions) * int(parameters["instruction_beats"])
-    end, cycles = run_cycles(parameters, state, code, queues)
+    run = _Reset(program, instruction_table(program, bases), ideal)
+    end, cycles = run_cycles(
+        run.machine, run.engines, *(run.rows[template] for template in Template), run.code, run.q, run.counters
+    )
     if end not in (DONE, WAIT_FAULT):
         raise SimulatorError(f"no engine can go on in cycle {cycles}: the program waits for itself; check it")
+    state = run.machine[0]
     fault = None
     if end == WAIT_FAULT:
         fault = Fault(FaultCode.WAIT, int(state["fault_instruction"]), int(state["fault_count"]))
-    counters = queues[places["counters"]].reshape(len(machine.engines), COUNTERS)
     return RunCounters(
         cycles=int(cycles),
-        engines={name: _engine_counters(machine, counters[row]) for row, name in enumerate(machine.engines)},
+        engines={name: _engine_counters(machine, run.counters[row]) for row, name in enumerate(machine.engines)},
         dram_bytes_read=int(state["beats_read"]) * machine.dram.bus_bytes,
         dram_bytes_written=int(state["bytes_written"]),
-        dispatched=queues[places["dispatched_at"]].copy(),
-        started=queues[places["started_at"]].copy(),
-        retired=queues[places["retired_at"]].copy(),
+        dispatched=run.trace("dispatched_at"),
+        started=run.trace("started_at"),
+        retired=run.trace("retired_at"),
         fault=fault,
     )
 
@@ -87,106 +84,96 @@ def _engine_counters(machine: Machine, row: NDArray[np.int64]) -> EngineCounters
     )
 
 
-def _reset(
-    program: Program, code: NDArray[np.int64], ideal: Ideal | None
-) -> tuple[Any, NDArray[np.int64], dict[str, slice]]:
-    """The kernel's parameters, its queues as they are after reset, and where each of them is."""
+class _Reset:
+    """The kernel's arguments as they are after reset: records, a row an engine, and `q` with all rings."""
+
+    def __init__(self, program: Program, code: NDArray[np.int64], ideal: Ideal | None) -> None:
+        machine = program.machine
+        self.code = code
+        self._stretches: list[NDArray[np.int64]] = []
+        self._end = 0
+        self.engines = np.zeros(len(machine.engines), ENGINE_ROW)
+        self.counters = np.zeros((len(machine.engines), WAIT + len(machine.engines)), np.int64)
+        for engine in machine.engines.values():
+            at_order = self._place(np.flatnonzero(code[:, ENGINE] == engine.number))
+            number = list(Template).index(engine.template)
+            own = {"queue_depth": engine.queue_depth, "template": number, "at_order": at_order}
+            _fill(self.engines[engine.number], own)
+        askers: list[int] = []  # the engine of each requester
+        self.rows = {template: self._rows(machine, template, askers) for template in TURNS}
+        self.machine = np.zeros(1, MACHINE)
+        figures = _figures(program, len(askers)) | ({} if ideal is None else ideal.figures(machine))
+        columns = instruction_columns(machine)
+        columns.pop("width")
+        rows = {f"dma_{of.value}": int(self.engines[machine.dma(of).number]["row"]) for of in Direction}
+        rings = _rings(machine, len(code), figures, askers)
+        places = {f"at_{name}": self._place(ring) for name, ring in rings.items()}
+        beats = len(program.instructions) * figures["instruction_beats"]
+        _fill(self.machine[0], {**figures, **columns, **rows, **places, "program_beats": beats, "has_news": 1})
+        self.q = np.concatenate(self._stretches)
+
+    def trace(self, name: str) -> NDArray[np.int64]:
+        """A ring that has an entry for each instruction."""
+        first = int(self.machine[0][f"at_{name}"])
+        return self.q[first : first + len(self.code)].copy()
+
+    def _place(self, ring: NDArray[np.int64]) -> int:
+        self._stretches.append(ring)
+        self._end += ring.size
+        return self._end - ring.size
+
+    def _rows(self, machine: Machine, template: Template, askers: list[int]) -> NDArray[Any]:
+        """The record of a template, a row for each engine in the order of their numbers."""
+        facet, engines = facet_of(template), machine.of(template)
+        rows = np.zeros(len(engines), facet.RECORD)
+        for row, engine in enumerate(engines):
+            self.engines[engine.number]["row"] = row
+            places = {f"at_{name}": self._place(ring) for name, ring in facet.rings(machine, engine).items()}
+            own = {"number": engine.number, "requester": len(askers), **facet.settings(machine, engine)}
+            _fill(rows[row], own | places)
+            askers += [engine.number] * facet.requesters(machine, engine)
+        return rows
+
+
+def _fill(row: Any, values: Mapping[str, int]) -> None:
+    for name, value in values.items():
+        row[name] = value
+
+
+def _figures(program: Program, requesters: int) -> dict[str, int]:
+    """Sizes and latencies of the machine as a whole, from its file and `isa.timing` alone."""
     machine = program.machine
-    sizes = _ring_sizes(machine)
-    contents = _contents(machine, code, sizes)
-    places, end = {}, 0
-    for name in QUEUES:
-        places[name] = slice(end, end + contents[name].size)
-        end += contents[name].size
-    columns = instruction_columns(machine)
-    columns.pop("width")
-    values = {
-        **_figures(machine),
-        **({"is_apart": 0, "ideal_engines": 0} if ideal is None else ideal.figures(machine)),
-        **sizes,
-        **columns,
-        "instructions": len(program.instructions),
-        **{f"at_{name}": place.start for name, place in places.items()},
-    }
-    parameters = np.zeros(1, PARAMETERS)[0]
-    for name in parameters.dtype.names:
-        parameters[name] = values[name]
-    return parameters, np.concatenate([contents[name].ravel() for name in QUEUES]), places
-
-
-def _figures(machine: Machine) -> dict[str, int]:
-    """Sizes and latencies, from the machine file and `isa.timing` alone."""
     return {
-        "rows": machine.array.rows,
-        "weight_lead": timing.MMA_WEIGHT_LEAD,
-        "update": timing.MMA_UPDATE,
-        "mma_read": timing.mma_read(machine),
-        "mma_write": timing.mma_write(machine),
         "bus_bytes": machine.dram.bus_bytes,
         "latency": machine.dram.latency_cycles,
         "outstanding_beats": machine.dram.outstanding_beats,
         "burst_beats": timing.BURST_BEATS,
         "burst_boundary": timing.BURST_BOUNDARY_BYTES,
         "fetch_buffer": machine.fetch_beats,
-        **{
-            f"dma_{direction.value}_{limit}": getattr(machine.dma(direction).dma, limit)
-            for direction in Direction
-            for limit in ("contexts", "bursts", "beats")
-        },
-        "dma_in": machine.dma(Direction.IN).number,
-        "dma_out": machine.dma(Direction.OUT).number,
-        "array": machine.of(Template.SYSTOLIC)[0].number,
-        "vector": machine.of(Template.VECTOR)[0].number,
-        "store_read": timing.STORE_READ,
         "dma_window": timing.window_bytes(machine.dram.bus_bytes),
         "instruction_beats": machine.instruction_bytes // machine.dram.bus_bytes,
-        "vec_sources": machine.vector_sources,
-        "requesters": machine.vector_sources + FIXED_REQUESTERS,
+        "requesters": requesters,
         "loops": nest_depth(machine),
         "words": sum(memory.depth for memory in machine.memories.values()),
-    }
-
-
-def _ring_sizes(machine: Machine) -> dict[str, int]:
-    """Entries of the rings that the page leaves open: as many as can be in use at once, or more."""
-    return {
-        "pipeline_slots": timing.mma_write(machine) + 1,
-        "result_slots": timing.vec_results(machine) + timing.VEC_OPERANDS + timing.vec_stages(machine) + 1,
+        "instructions": len(program.instructions),
         "read_slots": machine.dma(Direction.IN).dma.bursts + machine.fetch_beats + 2,
         "response_slots": machine.dram.latency_cycles + machine.dma(Direction.OUT).dma.bursts + 4,
     }
 
 
-def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int]) -> dict[str, NDArray[np.int64]]:
-    """Every stretch of the kernel's `q` as it is after reset."""
-    figures = _figures(machine)
+def _rings(
+    machine: Machine, instructions: int, figures: Mapping[str, int], askers: list[int]
+) -> dict[str, NDArray[np.int64]]:
+    """What `q` holds for the machine as a whole, after reset."""
     ports = sum(memory.banks for memory in machine.memories.values())
-    engine_order = np.full((len(machine.engines), len(code)), -1, np.int64)
-    for engine in range(len(machine.engines)):
-        indices = np.flatnonzero(code[:, ENGINE] == engine)
-        engine_order[engine, : indices.size] = indices
-    lengths = {
-        **PLACED_QUEUES,
-        **dict.fromkeys(("ask", "grant"), figures["requesters"]),
-        "index": len(WALKERS) * figures["loops"],
-        **dict.fromkeys(("c_read", "c_write", "c_last"), sizes["pipeline_slots"]),
-        **dict.fromkeys(("result_ready", "result_port", "result_refusable"), sizes["result_slots"]),
-        "source_word": figures["vec_sources"] + 1,
-        **dict.fromkeys(("load_burst_bytes", "load_burst_first"), machine.dma(Direction.IN).dma.bursts),
-        **dict.fromkeys(
-            ("store_burst_bytes", "store_burst_first", "store_burst_last"), machine.dma(Direction.OUT).dma.bursts
-        ),
-        **dict.fromkeys(("part_ready", "part_size"), machine.dma(Direction.OUT).dma.beats),
-        **dict.fromkeys(("read_owner", "read_first", "read_beats"), sizes["read_slots"]),
-        **dict.fromkeys(("response_at", "response_last"), sizes["response_slots"]),
-        **dict.fromkeys(("dispatched_at", "started_at", "retired_at"), len(code)),
+    sizes = {
+        **dict.fromkeys(("ask", "grant"), len(askers)),
+        **dict.fromkeys(("read_owner", "read_first", "read_beats"), figures["read_slots"]),
+        **dict.fromkeys(("response_at", "response_last", "response_owner"), figures["response_slots"]),
+        **dict.fromkeys(("dispatched_at", "started_at", "retired_at"), instructions),
     }
-    contents = {name: np.zeros(length, np.int64) for name, length in lengths.items()}
-    contents["c_read"] -= 1
-    contents["c_write"] -= 1
-    return contents | {
-        "engine_order": engine_order,
-        "queue_depth": np.array([engine.queue_depth for engine in machine.engines.values()], np.int64),
+    return {name: np.zeros(size, np.int64) for name, size in sizes.items()} | {
+        "asker": np.array(askers, np.int64),
         "port_of_word": bank_of_words(machine),
-        "read_turn": np.full(ports, figures["requesters"] - 1, np.int64),  # the final requester, as after reset
+        "read_turn": np.full(ports, len(askers) - 1, np.int64),  # the final requester, as after reset
     }

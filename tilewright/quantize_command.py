@@ -32,9 +32,7 @@ def quantize_command(
     ] = None,
     activations: Annotated[
         str | None,
-        typer.Option(
-            "--activations", metavar="TYPE", help="The type of activations, such as uint8; default: signed."
-        ),
+        typer.Option("--activations", metavar="TYPE", help="The type of activations, such as uint8; default: signed."),
     ] = None,
     keep: Annotated[
         list[str] | None,

@@ -5,16 +5,7 @@
 from __future__ import annotations
 
 from tilewright.isa.kernels import part_of_kernel
-from tilewright.simulator.kernel.layout import (
-    AT_DISPATCHED,
-    AT_RETIRING,
-    AT_STARTED,
-    ENGINE,
-    ENGINE_COUNT,
-    FETCH_OWNER,
-    LOAD_OWNER,
-    WAITS,
-)
+from tilewright.simulator.kernel.layout import ENGINE, FETCH_OWNER
 from tilewright.simulator.kernel.nests import wrapped
 
 REFUSED = -2
@@ -22,98 +13,112 @@ REFUSED = -2
 
 
 @part_of_kernel
-def fetch_burst(p, s):
+def fetch_burst(m):
     """Beats of the burst that fetch asks for in this cycle, or 0."""
-    beats = min(p.burst_beats, s.program_beats - s.beats_asked)
-    return beats if s.fetch_reserved + beats <= p.fetch_buffer else 0
+    beats = min(m.burst_beats, m.program_beats - m.beats_asked)
+    return beats if m.fetch_reserved + beats <= m.fetch_buffer else 0
 
 
 @part_of_kernel
-def fetch_apart(p, s, t):
+def fetch_apart(m, t):
     """Fetch with a bus of its own: a beat a cycle, as soon as DRAM can answer, while there is room."""
-    if s.beats_asked == s.program_beats:
+    if m.beats_asked == m.program_beats:
         return
-    if t < 1 + p.latency:
-        s.has_progress = 1
-    elif s.fetch_held < p.fetch_buffer:
-        s.has_progress = 1
-        s.beats_asked += 1
-        s.beats_read += 1
-        s.fetch_reserved += 1
-        s.fetch_held += 1
+    if t < 1 + m.latency:
+        m.has_progress = 1
+    elif m.fetch_held < m.fetch_buffer:
+        m.has_progress = 1
+        m.beats_asked += 1
+        m.beats_read += 1
+        m.fetch_reserved += 1
+        m.fetch_held += 1
 
 
 @part_of_kernel
-def step_dispatch(p, s, code, q):
+def refused_count(m, engines, code, i):
+    """The first wait count of an instruction that is more than there are instructions before it, or 0."""
+    for n in range(len(engines)):
+        if code[i, m.waits_column + n] > engines[n].dispatched:
+            return code[i, m.waits_column + n]
+    return 0
+
+
+@part_of_kernel
+def has_room(e):
+    return e.dispatched - e.started < e.queue_depth
+
+
+@part_of_kernel
+def step_dispatch(m, engines, code):
     """Assemble and dispatch: the engine that an instruction is pushed to, -1, or REFUSED.
 
     The caller counts it in `dispatched` at the end of the cycle.
     """
-    is_full = s.assembled == p.instruction_beats
+    is_full = m.assembled == m.instruction_beats
     pushed = -1
     if is_full:
-        i = s.dispatched_all
-        for e in range(ENGINE_COUNT):
-            if code[i, WAITS + e] > q[AT_DISPATCHED + e]:
-                s.fault_instruction = i
-                s.fault_count = code[i, WAITS + e]
-                return REFUSED
-        e = code[i, ENGINE]
-        if q[AT_DISPATCHED + e] - q[AT_STARTED + e] < q[p.at_queue_depth + e]:
-            pushed = e
-            s.assembled = 0
-            s.has_progress = 1
-    if s.fetch_held > 0 and (not is_full or pushed >= 0):
-        s.fetch_held -= 1
-        s.fetch_reserved -= 1
-        s.assembled += 1
-        s.has_progress = 1
+        i = m.dispatched_all
+        count = refused_count(m, engines, code, i)
+        if count:
+            m.fault_instruction = i
+            m.fault_count = count
+            return REFUSED
+        if has_room(engines[code[i, ENGINE]]):
+            pushed = code[i, ENGINE]
+            m.assembled = 0
+            m.has_progress = 1
+    if m.fetch_held > 0 and (not is_full or pushed >= 0):
+        m.fetch_held -= 1
+        m.fetch_reserved -= 1
+        m.assembled += 1
+        m.has_progress = 1
     return pushed
 
 
 @part_of_kernel
-def can_dispatch(p, s, code, q):
+def can_dispatch(m, engines, code):
     """Whether assembly or dispatch goes on in this cycle, or refuses an instruction."""
-    if s.assembled < p.instruction_beats:
-        return s.fetch_held > 0
-    i = s.dispatched_all
-    for e in range(ENGINE_COUNT):
-        if code[i, WAITS + e] > q[AT_DISPATCHED + e]:
-            return True
-    e = code[i, ENGINE]
-    return q[AT_DISPATCHED + e] - q[AT_STARTED + e] < q[p.at_queue_depth + e]
+    if m.assembled < m.instruction_beats:
+        return m.fetch_held > 0
+    i = m.dispatched_all
+    return refused_count(m, engines, code, i) > 0 or has_room(engines[code[i, ENGINE]])
 
 
 @part_of_kernel
-def request_read(p, s, q, t, owner, beats):
+def request_read(m, q, t, owner, beats):
     """A request enters the address register in cycle t, and is accepted in t + 1."""
-    slot = wrapped(s.read_head + s.read_count, p.read_slots)
-    q[p.at_read_owner + slot] = owner
-    q[p.at_read_first + slot] = max(t + 1 + p.latency, s.read_free)
-    q[p.at_read_beats + slot] = beats
-    s.read_count += 1
-    s.read_free = q[p.at_read_first + slot] + beats
+    slot = wrapped(m.read_head + m.read_count, m.read_slots)
+    q[m.at_read_owner + slot] = owner
+    q[m.at_read_first + slot] = max(t + 1 + m.latency, m.read_free)
+    q[m.at_read_beats + slot] = beats
+    m.read_count += 1
+    m.read_free = q[m.at_read_first + slot] + beats
 
 
 @part_of_kernel
-def step_memory(p, s, q, t):
-    """Deliver a read beat and a write response that come in this cycle; load takes a beat when it has room for it."""
-    if s.read_count > 0:
-        head = s.read_head
-        is_refused = s.load_is_full and q[p.at_read_owner + head] == LOAD_OWNER
-        if t >= q[p.at_read_first + head] and not is_refused:
-            s.has_progress = 1
-            s.beats_read += 1
-            if q[p.at_read_owner + head] == FETCH_OWNER:
-                s.fetch_held += 1
-            else:
-                s.load_buffer += 1
-            q[p.at_read_beats + head] -= 1
-            if q[p.at_read_beats + head] == 0:
-                s.read_head = wrapped(head + 1, p.read_slots)
-                s.read_count -= 1
-    if s.response_count > 0 and t >= q[p.at_response_at + s.response_head]:
-        s.has_progress = 1
-        q[AT_RETIRING + p.dma_out] = q[p.at_response_last + s.response_head]
-        s.response_head = wrapped(s.response_head + 1, p.response_slots)
-        s.response_count -= 1
+def step_memory(m, engines, dma, q, t):
+    """Deliver a read beat and a write response that come in this cycle; a load takes a beat when it has room for it."""
+    if m.read_count > 0 and t >= q[m.at_read_first + m.read_head]:
+        owner = q[m.at_read_owner + m.read_head]
+        if owner == FETCH_OWNER:
+            m.fetch_held += 1
+            pass_read(m, q)
+        elif not dma[owner].is_full:
+            dma[owner].buffer += 1
+            pass_read(m, q)
+    if m.response_count > 0 and t >= q[m.at_response_at + m.response_head]:
+        m.has_progress = 1
+        engines[q[m.at_response_owner + m.response_head]].retiring = q[m.at_response_last + m.response_head]
+        m.response_head = wrapped(m.response_head + 1, m.response_slots)
+        m.response_count -= 1
+
+
+@part_of_kernel
+def pass_read(m, q):
+    """A beat of the oldest read has come."""
+    m.has_progress = 1
+    m.beats_read += 1
+    q[m.at_read_beats + m.read_head] -= 1
+    if q[m.at_read_beats + m.read_head] == 0:
+        m.read_head = wrapped(m.read_head + 1, m.read_slots)
+        m.read_count -= 1

@@ -14,43 +14,44 @@ def wrapped(slot, size):
 
 
 @part_of_kernel
-def begin_walk(p, q, walker):
-    for loop in range(p.loops):
-        q[p.at_index + walker * p.loops + loop] = 0
+def begin_walk(m, q, at):
+    """Set a walker, whose loop indices begin at a place of `q`, to the first iteration."""
+    for loop in range(m.loops):
+        q[at + loop] = 0
 
 
 @part_of_kernel
-def advance(p, code, q, walker, i, first, end):
-    """Move a walker to the next iteration of loops first … end-1; the loop that moved on, or -1 after the last."""
-    for loop in range(end - 1, first - 1, -1):
-        if q[p.at_index + walker * p.loops + loop] + 1 < code[i, p.trips_column + loop]:
-            q[p.at_index + walker * p.loops + loop] += 1
+def advance(m, code, q, at, i, end):
+    """Move a walker to the next iteration of loops 0 … end-1; the loop that moved on, or -1 after the last."""
+    for loop in range(end - 1, -1, -1):
+        if q[at + loop] + 1 < code[i, m.trips_column + loop]:
+            q[at + loop] += 1
             return loop
-        q[p.at_index + walker * p.loops + loop] = 0
+        q[at + loop] = 0
     return -1
 
 
 @part_of_kernel
-def first_place(p, code, i, operand):
+def first_place(m, code, i, operand):
     """The word or byte at which an operand of an instruction begins."""
-    return code[i, p.bases_column + operand]
+    return code[i, m.bases_column + operand]
 
 
 @part_of_kernel
-def step_of(p, code, i, operand, loop):
+def step_of(m, code, i, operand, loop):
     """What an operand's place grows by when a loop moves on."""
-    return code[i, p.steps_column + operand * p.loops + loop]
+    return code[i, m.steps_column + operand * m.loops + loop]
 
 
 @part_of_kernel
-def port_of(p, q, word):
+def port_of(m, q, word):
     """The bank of a word, both counted through all memories; a word outside (its run has a fault) is the nearest."""
-    return q[p.at_port_of_word + min(max(word, 0), p.words - 1)]
+    return q[m.at_port_of_word + min(max(word, 0), m.words - 1)]
 
 
 @part_of_kernel
-def burst_bytes(p, address, left):
+def burst_bytes(m, address, left):
     """tilewright.isa.timing.first_burst: the size of the next burst of a run."""
-    to_boundary = p.burst_boundary - address % p.burst_boundary
-    to_longest = p.burst_beats * p.bus_bytes - address % p.bus_bytes
+    to_boundary = m.burst_boundary - address % m.burst_boundary
+    to_longest = m.burst_beats * m.bus_bytes - address % m.bus_bytes
     return min(left, to_boundary, to_longest)

@@ -119,11 +119,10 @@ def test_says_on_a_terminal_that_it_compiles(folder: Path) -> None:
 
 CONSTANT_OF_FILE = {
     "dispatch": "REFUSED",
-    "load": "RUN_BYTES",
-    "mma": "FIRST_INNER",
+    "dma": "RUN_BYTES",
     "run": "FAR",
-    "store": "WORD_BYTES",
-    "vec": "VEC_ASKS",
+    "systolic": "FIRST_INNER",
+    "vector": "SOURCES",
 }
 
 
@@ -159,8 +158,8 @@ def test_fingerprints_follow_constants(kernel: str, constant: str, monkeypatch: 
 
 
 def test_a_name_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.simulator.kernel.vec.VEC_ASKS", [1])
-    with pytest.raises(TypeError, match=r"ask_sources names VEC_ASKS, \[1\]; expected a number or a part"):
+    monkeypatch.setattr("tilewright.simulator.kernel.systolic.FIRST_INNER", [1])
+    with pytest.raises(TypeError, match=r"read_weight_row names FIRST_INNER, \[1\]; expected a number or a part"):
         fingerprint(run_cycles.py_func)
 
 

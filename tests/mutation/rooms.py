@@ -13,6 +13,7 @@ PACKAGES = ("isa", "compiler", "simulator", "rtl", "tilewright")
 TESTED_ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "rtl/proof": ("tests/rtl/test_proof_*.py",),
     "simulator/kernel": ("tests/simulator/kernel/test_*.py", "tests/simulator/test_cycles.py"),
+    "simulator/templates": ("tests/simulator/test_*.py",),
     "rtl/templates": ("tests/rtl/test_*.py",),
     "isa/templates": ("tests/isa/test_timing.py", "tests/isa/files/test_loader.py"),
 }

@@ -6,6 +6,7 @@ with a matrix of ones and zeros picks each channel of the result, exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -195,17 +196,18 @@ def runs(indices: Sequence[int]) -> list[Run]:
     """
     best = _runs_of_step(indices, 1)
     for step in range(2, min(len(best), len(indices), WIDEST_STEP)):
-        found = _runs_of_step(indices, step)
+        found = _runs_of_step(indices, step, len(best))
         best = found if len(found) < len(best) else best
     return best
 
 
-def _runs_of_step(indices: Sequence[int], step: int) -> list[Run]:
-    found = []
+def _runs_of_step(indices: Sequence[int], step: int, most: float = math.inf) -> list[Run]:
+    """The runs of one step in the list; only the first ones where there are at least `most`."""
+    found: list[Run] = []
     for first in range(min(step, len(indices))):
         own = indices[first::step]
         start, count = 0, len(own)
-        while start < count:
+        while start < count and len(found) < most:
             stop = start + 1
             by = own[stop] - own[start] if stop < count else 1
             while stop < count and own[stop] - own[stop - 1] == by:

@@ -14,7 +14,7 @@ from tests.compiler.models import ModelBuilder
 from tests.compiler.pipelines import compiled_distances, simplified
 from tests.compiler.simplify.graphs import kinds
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.lower.moves import runs
+from tilewright.compiler.lower.moves import Run, runs
 
 SHAPE = (2, 20, 7, 6)
 Build = Callable[[ModelBuilder, str], list[str]]
@@ -190,6 +190,19 @@ def test_indices_fall_into_few_runs(indices: list[int], count: int) -> None:
         for position in range(run.count):
             rebuilt[run.to + position * run.to_step] = run.source + position * run.source_step
     assert (rebuilt, len(found)) == (indices, count)
+
+
+def test_once_few_runs_are_found_other_steps_are_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A width of 70,000 by repetition is two runs: only the first two steps make more than a few others."""
+    made: list[int] = []
+
+    def counted(*values: int) -> Run:
+        made.append(1)
+        return Run(*values)
+
+    monkeypatch.setattr("tilewright.compiler.lower.moves.Run", counted)
+    assert len(runs([index // 2 for index in range(70_000)])) == 2
+    assert len(made) < 35_000 + 300
 
 
 @pytest.mark.parametrize(

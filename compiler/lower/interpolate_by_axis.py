@@ -37,7 +37,6 @@ from tilewright.compiler.lower.network import (
     Network,
     activation,
     affine,
-    identity_index,
     padded_channels,
     result_loops,
     target_of,
@@ -59,10 +58,13 @@ def lower_by_axis(operator: Operator, axes: Axes, network: Network) -> list[Nest
     return _ByAxis(operator, axes, network).nests()
 
 
-def _in_order(written: Sequence[tuple[Run, list[Nest]]], read: Sequence[tuple[Run, Nest]]) -> list[Nest]:
+def _in_order(
+    written: Sequence[tuple[Run, list[Nest]]], read: Sequence[tuple[Run, Nest]], is_ahead: bool
+) -> list[Nest]:
     """Each nest that reads after those that write to any element up to its last one; both with their elements.
 
-    Others follow one by one, so that the vector engine is ahead of the array and never has much to do at once.
+    If the vector engine is to be ahead of the array, one of the others follows each, so that it never has much to do
+    at once.
     """
     found: list[Nest] = []
     waiting = sorted(written, key=lambda of: of[0].source)
@@ -70,7 +72,7 @@ def _in_order(written: Sequence[tuple[Run, list[Nest]]], read: Sequence[tuple[Ru
         while waiting and waiting[0][0].source <= _last(run) + 1:
             found += waiting.pop(0)[1]
         found.append(reader)
-        if waiting:
+        if waiting and is_ahead:
             found += waiting.pop(0)[1]
     return [*found, *(nest for _, nests in waiting for nest in nests)]
 
@@ -106,17 +108,27 @@ class _ByAxis:
         self._low = network.add_buffer(f"{y}.low", self._between) if self._carries else self._beside_high
 
     def nests(self) -> list[Nest]:
-        beside = Access(self._beside_x, identity_index())
-        copied = self._copy("operand", self._image, Access(self._x, identity_index()), beside)
-        return [copied, *self._first_pass(), *self._second_pass()]
+        return [*self._first_pass(), *self._second_pass()]
+
+    def _copied(self) -> list[tuple[Run, list[Nest]]]:
+        """The operand where results lie beside it; with carries in halves, as the first products wait for its first."""
+        axis, size = self._first, self._image[self._first.dimension]
+        half = -(-size // 2) if self._carries else size
+        found = []
+        for number, run in enumerate((Run(half, 0, 1, 0, 1), Run(size - half, half, 1, half, 1))):
+            if not run.count:
+                continue
+            read, result = (Access(buffer, axis.index(axis.read(run))) for buffer in (self._x, self._beside_x))
+            found.append((run, [self._copy(f"operand{number}", axis.trips(run, self._image), read, result)]))
+        return found
 
     def _first_pass(self) -> list[Nest]:
-        axis, written, read = self._first, [], []
+        axis, written, read = self._first, self._copied(), []
         for number, (blend, cell) in enumerate(zip(axis.blends, axis.cells, strict=True)):
             written.append((blend.run, self._high(f"first{number}", blend, cell)))
             read.append((blend.run, self._low_of(f"first{number}.low", blend, cell)))
         written += self._filled("first", axis, self._x, self._beside_x, self._image, axis.gaps(self._image))
-        return _in_order(written, read)
+        return _in_order(written, read, is_ahead=True)
 
     def _second_pass(self) -> list[Nest]:
         axis, written, read = self._second, [], []
@@ -127,7 +139,7 @@ class _ByAxis:
         last = self._image[axis.dimension] - 1
         gaps = axis.gaps(self._image) if self._carries else [(NEXT - 1, Run(1, 0, 1, last, 1))]
         written += self._filled("second", axis, self._low, self._beside_high, self._between, gaps)
-        return _in_order(written, read)
+        return _in_order(written, read, is_ahead=not self._carries)  # those with carries take longer than one
 
     def _filled(
         self, name: str, axis: Axis, source: str, buffer: str, shape: Sequence[int], gaps: Sequence[tuple[int, Run]]

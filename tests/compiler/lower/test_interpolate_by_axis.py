@@ -28,8 +28,8 @@ def linear(
     )
 
 
-def cycles(model: onnx.ModelProto, machine: str = "base16") -> int:
-    program = compile_model(model, load_machine(machine), Options(effort=0))
+def cycles(model: onnx.ModelProto, machine: str = "base16", effort: int = 0) -> int:
+    program = compile_model(model, load_machine(machine), Options(effort=effort))
     return simulate_cycles(program, place_regions(program.limits)).cycles
 
 
@@ -37,13 +37,13 @@ def is_by_axis(model: onnx.ModelProto) -> bool:
     return any(buffer.endswith(".high") for buffer in lowered(model).buffers)
 
 
-@pytest.mark.parametrize(("by", "most"), [(2, 2.0), (3, 2.1)])
-def test_aligned_corners_take_about_twice_the_cycles_of_half_pixels(by: int, most: float) -> None:
+@pytest.mark.parametrize("by", [2, 3])
+def test_aligned_corners_take_at_most_twice_the_cycles_of_half_pixels(by: int) -> None:
     aligned, half = (
-        cycles(linear((1, 16, 12, 12), (12 * by, 12 * by), coordinates=name))
+        cycles(linear((1, 16, 12, 12), (12 * by, 12 * by), coordinates=name), effort=1)
         for name in ("align_corners", "half_pixel")
     )
-    assert aligned <= most * half
+    assert aligned <= 2 * half
 
 
 @pytest.mark.parametrize("machine", ["base16", "tiny8"])

@@ -14,20 +14,33 @@ from tilewright.compiler.simplify.elementwise import channel_values
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights
 
+SUMS = ("add", "sub")
+
 
 def factor_into_two(operator: Operator, view: View) -> Replacement | None:
     """affine(add(a, b)) → add(a, b) times the factor, if all channels have the same, positive, and nothing is added.
 
-    The same for differences and products.
+    The same for differences and products; an operand of a sum may be a sum that is rounded later.
     """
     x = operator.inputs[0]
     two, factor = view.producer(x, "add", "sub", "mul"), _only_factor(operator, view)
-    if two is None or factor is None or not view.is_read_once(x) or not is_ready(two, view):
+    if (
+        two is None
+        or factor is None
+        or not view.is_read_once(x)
+        or not (is_ready(two, view) or _adds_to_sum(two, view))
+    ):
         return None
     attributes = {**two.attributes, FACTOR: two.attributes.get(FACTOR, 1.0) * factor}
     return Replacement(
         (replace(two, outputs=operator.outputs, attributes=attributes, nodes=two.nodes + operator.nodes),)
     )
+
+
+def _adds_to_sum(two: Operator, view: View) -> bool:
+    """Whether this is a sum of something that is dequantised and of another sum."""
+    others = [name for name in two.inputs if view.producer(name, "dequantize") is None]
+    return two.kind in SUMS and len(others) == 1 and view.producer(others[0], *SUMS) is not None
 
 
 def _only_factor(affine: Operator, view: View) -> float | None:

@@ -67,6 +67,18 @@ def test_a_sum_of_few_is_an_addition(op_type: str, constant: bool) -> None:
     assert_close(rescaled(builder.build()))
 
 
+@pytest.mark.parametrize("op_type", ["Sum", "Mean"])
+@pytest.mark.parametrize("count", [3, 4])
+def test_a_sum_of_several_is_computed_in_steps(op_type: str, count: int) -> None:
+    builder = ModelBuilder(np.random.default_rng(5))
+    operands = [builder.quantize(builder.input(f"x{number}", FULL), 0.05 + 0.02 * number) for number in range(count)]
+    builder.output(builder.quantize(builder.node(op_type, operands), 0.2))
+    model = builder.build()
+    program = compile_model(model, load_machine("base16"))
+    assert distances(model, lambda inputs: simulated(program, inputs)).max() <= 1
+    assert any("several instructions" in remark for remark in program.metadata.values())
+
+
 def test_a_maximum_of_one_scale_is_exact() -> None:
     builder = ModelBuilder(np.random.default_rng(5))
     operands = [builder.quantize(builder.input(name, FULL), 0.1, zero=3) for name in "xyz"]

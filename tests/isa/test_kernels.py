@@ -185,7 +185,7 @@ def test_a_changed_kernel_in_a_copy_counts_other_cycles(tmp_path: Path) -> None:
         return int(output)
 
     before = count()
-    vec = tmp_path / "tilewright" / "simulator" / "kernel" / "vec.py"
-    vec.write_text(vec.read_text().replace("s.newest_ready = t + code[i, TO_WRITE]", "s.newest_ready = t + 100"))
+    vector = tmp_path / "tilewright" / "simulator" / "kernel" / "vector.py"
+    vector.write_text(vector.read_text().replace("v.newest_ready = t + code[i, TO_WRITE]", "v.newest_ready = t + 100"))
     assert count() > before
     assert count() > before

@@ -114,6 +114,13 @@ def is_ready(operator: Operator, view: View) -> bool:
     return len(types) == count and all(t.quantization is not None and t.quantization.axis is None for t in types)
 
 
+def computed_operand(operator: Operator, view: View) -> int:
+    """The position of the one operand that is not dequantised; -1 if there is not one."""
+    others = [at for at, name in enumerate(operator.inputs) if view.producer(name, "dequantize") is None]
+    is_one = len(others) == 1 and view.constant(operator.inputs[others[0]]) is None
+    return others[0] if is_one else -1
+
+
 NOTHING = Between(0.0, 1.0, np.inf)
 """No tensor that would do."""
 

@@ -6,7 +6,15 @@ quantize(op(a, …) + b)  →  quantize(dequantize(quantize(op(a, …))) + b)
 from __future__ import annotations
 
 from tilewright.compiler.graph.graph import BETWEEN, FACTOR, Operator
-from tilewright.compiler.simplify.between import MOST_OFF, READY, Between, inserted, is_ready, range_of
+from tilewright.compiler.simplify.between import (
+    MOST_OFF,
+    READY,
+    Between,
+    computed_operand,
+    inserted,
+    is_ready,
+    range_of,
+)
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
 MOST_SUMS = 4
@@ -25,7 +33,7 @@ def round_inside_sum(operator: Operator, view: View) -> Replacement | None:
     steps = [(operator.attributes[name] - result.zero_point) * result.scale for name in ("low", "high")]
     low, high, slope = steps[0] - result.scale, steps[1] + result.scale, 1.0
     for each in path[:-1]:  # from the result inwards
-        position = _computed(each, view)
+        position = computed_operand(each, view)
         least, most = range_of(each.inputs[1 - position], view)
         factor = each.attributes.get(FACTOR, 1.0)
         low, high, slope = low / factor, high / factor, slope * factor
@@ -57,19 +65,12 @@ def _path(name: str, view: View) -> list[Operator] | None:
         path.append(operator)
         if is_ready(operator, view):
             return path if len(path) > 1 else None
-        if operator.kind not in ("add", "sub") or _computed(operator, view) < 0:
+        if operator.kind not in ("add", "sub") or computed_operand(operator, view) < 0:
             return None
-        name = operator.inputs[_computed(operator, view)]
+        name = operator.inputs[computed_operand(operator, view)]
         if view.type(name).shape != view.type(operator.outputs[0]).shape:
             return None
     return None
-
-
-def _computed(operator: Operator, view: View) -> int:
-    """The position of the one operand that is not dequantised; -1 if there is not one."""
-    others = [at for at, name in enumerate(operator.inputs) if view.producer(name, "dequantize") is None]
-    is_one = len(others) == 1 and view.constant(operator.inputs[others[0]]) is None
-    return others[0] if is_one else -1
 
 
 BETWEEN_SUMS_RULES = {"quantize": (round_inside_sum,)}

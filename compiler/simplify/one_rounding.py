@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.compiler.graph.graph import FACTOR, LEAK, Operator
-from tilewright.compiler.simplify.between import is_ready
+from tilewright.compiler.simplify.between import computed_operand, is_ready
 from tilewright.compiler.simplify.elementwise import channel_values
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights
@@ -39,8 +39,8 @@ def factor_into_two(operator: Operator, view: View) -> Replacement | None:
 
 def _adds_to_sum(two: Operator, view: View) -> bool:
     """Whether this is a sum of something that is dequantised and of another sum."""
-    others = [name for name in two.inputs if view.producer(name, "dequantize") is None]
-    return two.kind in SUMS and len(others) == 1 and view.producer(others[0], *SUMS) is not None
+    position = computed_operand(two, view)
+    return two.kind in SUMS and position >= 0 and view.producer(two.inputs[position], *SUMS) is not None
 
 
 def _only_factor(affine: Operator, view: View) -> float | None:

@@ -378,3 +378,13 @@ def test_pages_link_layers_and_levels(short_folder: Path) -> None:
     first = pages[1].read_text()
     assert all(f'id="{name}"' in first for name in pass_names())
     assert "nest.compute" in first and "select.cover" in first and "tile." in first
+
+
+def test_a_list_says_which_passes_run(model_file: Path, tmp_path: Path, tilewright: Command) -> None:
+    told = ("compile", model_file, "--isa", "tiny8", "--effort", "0")
+    ended = tilewright(*told, "--passes", "-fuse", "--dump-dir", tmp_path / "dumps", "-o", tmp_path / "m.npu")
+    assert ended.code == 0 and (tmp_path / "m.npu").exists()
+    assert not list((tmp_path / "dumps").glob("*-fuse.mlir")) and list((tmp_path / "dumps").glob("*-lower.mlir"))
+    ended = tilewright(*told, "--passes", "-lower", "-o", tmp_path / "no.npu")
+    assert (ended.code, (tmp_path / "no.npu").exists()) == (1, False)
+    assert "pass 'batches': takes nests, and 'columns' before it gives graph" in ended.err

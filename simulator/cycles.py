@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa import timing
-from tilewright.isa.machine.engine import Direction, Template
+from tilewright.isa.machine.engine import Direction, Engine, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
@@ -26,20 +27,21 @@ from tilewright.simulator.kernel.layout import (
     BUSY,
     DONE,
     ENGINE,
-    ENGINE_ROW,
+    ENGINES,
     IDLE,
-    MACHINE,
+    KINDS,
     STALL_DRAM,
     STALL_PORT,
     STALL_WEIGHTS,
     WAIT,
     WAIT_FAULT,
+    machine_record,
 )
 from tilewright.simulator.templates.facet import facet_of
 
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}
 
-TURNS = (Template.SYSTOLIC, Template.VECTOR, Template.DMA)
+TURNS = ("arrays", "vectors", "loads", "stores")
 """In which order the reads of engines take turns on a port."""
 
 
@@ -54,18 +56,18 @@ def simulate_cycles(program: Program, bases: Mapping[str, int], ideal: Ideal | N
 
     machine = program.machine
     run = _Reset(program, instruction_table(program, bases), ideal)
-    end, cycles = run_cycles(
-        run.machine, run.engines, *(run.rows[template] for template in Template), run.code, run.q, run.counters
-    )
+    state = run.machine[0]
+    end, cycles = run_cycles(state, run.code, run.q)
     if end not in (DONE, WAIT_FAULT):
         raise SimulatorError(f"no engine can go on in cycle {cycles}: the program waits for itself; check it")
-    state = run.machine[0]
     fault = None
     if end == WAIT_FAULT:
         fault = Fault(FaultCode.WAIT, int(state["fault_instruction"]), int(state["fault_count"]))
     return RunCounters(
         cycles=int(cycles),
-        engines={name: _engine_counters(machine, run.counters[row]) for row, name in enumerate(machine.engines)},
+        engines={
+            name: _engine_counters(machine, state[ENGINES][row]["counters"]) for row, name in enumerate(machine.engines)
+        },
         dram_bytes_read=int(state["beats_read"]) * machine.dram.bus_bytes,
         dram_bytes_written=int(state["bytes_written"]),
         dispatched=run.trace("dispatched_at"),
@@ -85,31 +87,25 @@ def _engine_counters(machine: Machine, row: NDArray[np.int64]) -> EngineCounters
 
 
 class _Reset:
-    """The kernel's arguments as they are after reset: records, a row an engine, and `q` with all rings."""
+    """The kernel's arguments as they are after reset: a record with a row an engine, and `q` with all rings."""
 
     def __init__(self, program: Program, code: NDArray[np.int64], ideal: Ideal | None) -> None:
         machine = program.machine
         self.code = code
         self._stretches: list[NDArray[np.int64]] = []
         self._end = 0
-        self.engines = np.zeros(len(machine.engines), ENGINE_ROW)
-        self.counters = np.zeros((len(machine.engines), WAIT + len(machine.engines)), np.int64)
-        for engine in machine.engines.values():
-            at_order = self._place(np.flatnonzero(code[:, ENGINE] == engine.number))
-            number = list(Template).index(engine.template)
-            own = {"queue_depth": engine.queue_depth, "template": number, "at_order": at_order}
-            _fill(self.engines[engine.number], own)
-        askers: list[int] = []  # the engine of each requester
-        self.rows = {template: self._rows(machine, template, askers) for template in TURNS}
-        self.machine = np.zeros(1, MACHINE)
-        figures = _figures(program, len(askers)) | ({} if ideal is None else ideal.figures(machine))
+        self._askers: list[int] = []  # the engine of each requester
+        self.machine = np.zeros(1, _record(machine))
+        for kind in sorted(KINDS, key=TURNS.index):
+            for row, engine in enumerate(_of_kind(machine, kind)):
+                self._fill_engine(machine, engine, kind, row)
+        figures = _figures(program, len(self._askers)) | ({} if ideal is None else ideal.figures(machine))
         columns = instruction_columns(machine)
         columns.pop("width")
-        rows = {f"dma_{of.value}": int(self.engines[machine.dma(of).number]["row"]) for of in Direction}
-        rings = _rings(machine, len(code), figures, askers)
+        rings = _rings(machine, len(code), figures, self._askers)
         places = {f"at_{name}": self._place(ring) for name, ring in rings.items()}
         beats = len(program.instructions) * figures["instruction_beats"]
-        _fill(self.machine[0], {**figures, **columns, **rows, **places, "program_beats": beats, "has_news": 1})
+        _fill(self.machine[0], {**figures, **columns, **places, "program_beats": beats, "has_news": 1})
         self.q = np.concatenate(self._stretches)
 
     def trace(self, name: str) -> NDArray[np.int64]:
@@ -122,17 +118,25 @@ class _Reset:
         self._end += ring.size
         return self._end - ring.size
 
-    def _rows(self, machine: Machine, template: Template, askers: list[int]) -> NDArray[Any]:
-        """The record of a template, a row for each engine in the order of their numbers."""
-        facet, engines = facet_of(template), machine.of(template)
-        rows = np.zeros(len(engines), facet.RECORD)
-        for row, engine in enumerate(engines):
-            self.engines[engine.number]["row"] = row
-            places = {f"at_{name}": self._place(ring) for name, ring in facet.rings(machine, engine).items()}
-            own = {"number": engine.number, "requester": len(askers), **facet.settings(machine, engine)}
-            _fill(rows[row], own | places)
-            askers += [engine.number] * facet.requesters(machine, engine)
-        return rows
+    def _fill_engine(self, machine: Machine, engine: Engine, kind: str, row: int) -> None:
+        """Both of an engine's rows: among all engines, and among those of its kind."""
+        facet, number = facet_of(engine.template), engine.number
+        at_order = self._place(np.flatnonzero(self.code[:, ENGINE] == number))
+        own = {"queue_depth": engine.queue_depth, "kind": KINDS.index(kind), "row": row, "at_order": at_order}
+        _fill(self.machine[0][ENGINES][number], own)
+        places = {f"at_{name}": self._place(ring) for name, ring in facet.rings(machine, engine).items()}
+        own = {"number": number, "requester": len(self._askers), **facet.settings(machine, engine)}
+        _fill(self.machine[0][kind][row], own | places)
+        self._askers += [number] * facet.requesters(machine, engine)
+
+
+def _record(machine: Machine) -> np.dtype[Any]:
+    records = {kind: of for template in Template for kind, of in facet_of(template).RECORDS.items()}
+    return machine_record(len(machine.engines), {kind: (records[kind], len(_of_kind(machine, kind))) for kind in KINDS})
+
+
+def _of_kind(machine: Machine, kind: str) -> list[Engine]:
+    return [engine for engine in machine.engines.values() if facet_of(engine.template).kind(engine) == kind]
 
 
 def _fill(row: Any, values: Mapping[str, int]) -> None:
@@ -143,6 +147,9 @@ def _fill(row: Any, values: Mapping[str, int]) -> None:
 def _figures(program: Program, requesters: int) -> dict[str, int]:
     """Sizes and latencies of the machine as a whole, from its file and `isa.timing` alone."""
     machine = program.machine
+    bursts = Counter({Direction.IN: 0, Direction.OUT: 0})
+    for engine in machine.of(Template.DMA):
+        bursts[engine.dma.direction] += engine.dma.bursts
     return {
         "bus_bytes": machine.dram.bus_bytes,
         "latency": machine.dram.latency_cycles,
@@ -156,8 +163,8 @@ def _figures(program: Program, requesters: int) -> dict[str, int]:
         "loops": nest_depth(machine),
         "words": sum(memory.depth for memory in machine.memories.values()),
         "instructions": len(program.instructions),
-        "read_slots": machine.dma(Direction.IN).dma.bursts + machine.fetch_beats + 2,
-        "response_slots": machine.dram.latency_cycles + machine.dma(Direction.OUT).dma.bursts + 4,
+        "read_slots": bursts[Direction.IN] + machine.fetch_beats + 2,
+        "response_slots": machine.dram.latency_cycles + bursts[Direction.OUT] + 4,
     }
 
 
@@ -175,5 +182,6 @@ def _rings(
     return {name: np.zeros(size, np.int64) for name, size in sizes.items()} | {
         "asker": np.array(askers, np.int64),
         "port_of_word": bank_of_words(machine),
+        "written_at": np.full(ports, -1, np.int64),
         "read_turn": np.full(ports, len(askers) - 1, np.int64),  # the final requester, as after reset
     }

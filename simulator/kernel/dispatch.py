@@ -35,10 +35,10 @@ def fetch_apart(m, t):
 
 
 @part_of_kernel
-def refused_count(m, engines, code, i):
+def refused_count(m, code, i):
     """The first wait count of an instruction that is more than there are instructions before it, or 0."""
-    for n in range(len(engines)):
-        if code[i, m.waits_column + n] > engines[n].dispatched:
+    for n in range(len(m.engines)):
+        if code[i, m.waits_column + n] > m.engines[n].dispatched:
             return code[i, m.waits_column + n]
     return 0
 
@@ -49,7 +49,7 @@ def has_room(e):
 
 
 @part_of_kernel
-def step_dispatch(m, engines, code):
+def step_dispatch(m, code):
     """Assemble and dispatch: the engine that an instruction is pushed to, -1, or REFUSED.
 
     The caller counts it in `dispatched` at the end of the cycle.
@@ -58,12 +58,12 @@ def step_dispatch(m, engines, code):
     pushed = -1
     if is_full:
         i = m.dispatched_all
-        count = refused_count(m, engines, code, i)
+        count = refused_count(m, code, i)
         if count:
             m.fault_instruction = i
             m.fault_count = count
             return REFUSED
-        if has_room(engines[code[i, ENGINE]]):
+        if has_room(m.engines[code[i, ENGINE]]):
             pushed = code[i, ENGINE]
             m.assembled = 0
             m.has_progress = 1
@@ -76,12 +76,20 @@ def step_dispatch(m, engines, code):
 
 
 @part_of_kernel
-def can_dispatch(m, engines, code):
+def can_dispatch(m, code):
     """Whether assembly or dispatch goes on in this cycle, or refuses an instruction."""
     if m.assembled < m.instruction_beats:
         return m.fetch_held > 0
     i = m.dispatched_all
-    return refused_count(m, engines, code, i) > 0 or has_room(engines[code[i, ENGINE]])
+    return refused_count(m, code, i) > 0 or has_room(m.engines[code[i, ENGINE]])
+
+
+@part_of_kernel
+def request_fetch(m, q, t, beats):
+    request_read(m, q, t, FETCH_OWNER, beats)
+    m.beats_asked += beats
+    m.fetch_reserved += beats
+    m.has_progress = 1
 
 
 @part_of_kernel
@@ -96,19 +104,19 @@ def request_read(m, q, t, owner, beats):
 
 
 @part_of_kernel
-def step_memory(m, engines, dma, q, t):
+def step_memory(m, q, t):
     """Deliver a read beat and a write response that come in this cycle; a load takes a beat when it has room for it."""
     if m.read_count > 0 and t >= q[m.at_read_first + m.read_head]:
         owner = q[m.at_read_owner + m.read_head]
         if owner == FETCH_OWNER:
             m.fetch_held += 1
             pass_read(m, q)
-        elif not dma[owner].is_full:
-            dma[owner].buffer += 1
+        elif not m.loads[owner].is_full:
+            m.loads[owner].buffer += 1
             pass_read(m, q)
     if m.response_count > 0 and t >= q[m.at_response_at + m.response_head]:
         m.has_progress = 1
-        engines[q[m.at_response_owner + m.response_head]].retiring = q[m.at_response_last + m.response_head]
+        m.engines[q[m.at_response_owner + m.response_head]].retiring = q[m.at_response_last + m.response_head]
         m.response_head = wrapped(m.response_head + 1, m.response_slots)
         m.response_count -= 1
 

@@ -17,23 +17,28 @@ from tilewright.simulator.kernel.layout import (
     WORD_BYTES,
 )
 from tilewright.simulator.kernel.nests import advance, begin_walk, burst_bytes, first_place, port_of, step_of, wrapped
+from tilewright.simulator.kernel.ports import takes_write
 
 # -- the address side --------------------------------------------------------------------------------------------------
 
 
 @part_of_kernel
-def start_dma(m, d, code, q, i):
+def start_load(m, d, code, q, i):
     d.active = 1
     d.instruction = i
     d.run_start = first_place(m, code, i, DMA_BYTE)
     d.run_at = d.run_start
     d.run_left = code[i, RUN_BYTES]
     begin_walk(m, q, d.at_bytes)
-    if d.is_out:
-        d.reader_active = 1
-        d.reader_instruction = i
-        d.word = first_place(m, code, i, DMA_WORD)
-        begin_walk(m, q, d.at_words)
+
+
+@part_of_kernel
+def start_store(m, d, code, q, i):
+    start_load(m, d, code, q, i)
+    d.reader_active = 1
+    d.reader_instruction = i
+    d.word = first_place(m, code, i, DMA_WORD)
+    begin_walk(m, q, d.at_words)
 
 
 @part_of_kernel
@@ -82,14 +87,17 @@ def pass_beat(d, q, valid):
 
 
 @part_of_kernel
-def step_load(m, d, e, code, q, is_bus_taken, is_written):
+def step_load(m, d, code, q, t, is_bus_taken):
     """Address side, packer and writer; the beats of a burst asked for in this cycle, or 0."""
+    e = m.engines[d.number]
+    d.is_full = d.buffer >= d.beats
     in_hand = e.started - e.completed
     was_active = d.active
     bursts = d.burst_count
     beats = 0 if is_bus_taken else ask_burst(m, d, code, q)
     e.can_take = in_hand < d.contexts and (not was_active or not d.active)
     was_held = d.writer_held
+    is_written = was_held and takes_write(m, q, d.writer_port, t)
     if is_written:
         e.retiring = d.writer_last
         d.writer_held = 0
@@ -170,20 +178,23 @@ def take_beat(m, d, q):
 
 
 @part_of_kernel
-def read_port(m, d, q):
-    """The port that the reader asks in this cycle, or -1."""
-    if not d.reader_active or d.part_count >= d.beats:
-        return -1
-    return port_of(m, q, d.word)
+def ask_word(m, d, q):
+    """The reader's request for a word; whether it has one."""
+    asks = d.reader_active and d.part_count < d.beats
+    q[m.at_ask + d.requester] = port_of(m, q, d.word) if asks else -1
+    q[m.at_grant + d.requester] = 0
+    return asks
 
 
 @part_of_kernel
-def step_store(m, d, e, code, q, t):
+def step_store(m, d, code, q, t, is_bus_taken):
+    """Reader, address side and beats; whether a beat is formed."""
+    e = m.engines[d.number]
     in_hand = e.started - e.completed
     is_asking = q[m.at_ask + d.requester] >= 0
     is_granted = q[m.at_grant + d.requester]
     bursts, parts = d.burst_count, d.part_count
-    forms = form_beat(m, d, e, q, t) if bursts > 0 else 0
+    forms = form_beat(m, d, q, t) if bursts > 0 and not is_bus_taken else 0
     if parts > 0:
         take_part(m, d, q, t)
     if d.active and bursts < d.bursts:
@@ -200,10 +211,11 @@ def step_store(m, d, e, code, q, t):
         e.activity = STALL_DRAM
     if is_asking or forms:
         m.has_progress = 1
+    return forms
 
 
 @part_of_kernel
-def form_beat(m, d, e, q, t):
+def form_beat(m, d, q, t):
     valid = next_beat_bytes(m, d, q)
     if d.window < valid:
         return 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.isa.machine.engine import Template
+Rows = tuple["np.dtype[Any]", int]
+"""What each of some rows holds, and how many there are."""
 
 # -- the columns of an engine's counters -------------------------------------------------------------------------------
 
@@ -44,64 +45,82 @@ MOST_FIXED_OPERANDS = 3
 # -- who asks, and how a run ends --------------------------------------------------------------------------------------
 
 FETCH_OWNER = -1
-"""Who asked for a read of DRAM: fetch, or the row of a DMA engine."""
+"""Who asked for a read of DRAM: fetch, or the row of a load engine."""
 
 DONE, WAIT_FAULT, STUCK = range(3)
 
-DMA, SYSTOLIC, VECTOR = range(len(Template))
-"""Templates as numbers, in the order in which `Template` has them."""
+ENGINES = "engines"
+"""The rows of all engines, in the order of their numbers."""
+
+KINDS = ("loads", "stores", "arrays", "vectors")
+"""Engines that have a record and steps of their own; so are their rows called."""
+
+LOAD, STORE, SYSTOLIC, VECTOR = range(len(KINDS))
 
 # -- records -----------------------------------------------------------------------------------------------------------
 
 
-def record(*names: str, places: Sequence[str] = ()) -> np.dtype[Any]:
-    """Numbers by name, then places: these have no sign, so the compiled code does not ask whether they are negative."""
-    return np.dtype([*((name, np.int64) for name in names), *((name, np.uint32) for name in places)], align=True)
+def record(*names: str, places: Sequence[str] = (), rows: Mapping[str, Rows] | None = None) -> np.dtype[Any]:
+    """Numbers by name, then places, then rows of other records.
+
+    Places have no sign, so the compiled code does not ask whether they are negative.
+    """
+    numbers = [*((name, np.int64) for name in names), *((name, np.uint32) for name in places)]
+    return np.dtype([*numbers, *((name, of, (count,)) for name, (of, count) in (rows or {}).items())], align=True)
 
 
 RINGS = (
-    *("port_of_word", "read_turn", "ask", "grant", "asker"),
+    *("port_of_word", "read_turn", "written_at", "ask", "grant", "asker"),
     *("read_owner", "read_first", "read_beats", "response_at", "response_last", "response_owner"),
     *("dispatched_at", "started_at", "retired_at"),
 )
 """What `q` holds for the machine as a whole, each as a stretch of its own.
 
-`read_turn`: by port, who was granted last. `ask`: the port that each requester asks in this cycle, or -1; `asker`: its
-engine. Requesters take turns: vectors of arrays, sources of vector engines, DMA engines that read.
+`read_turn`: by port, who was granted last. `written_at`: by port, the last cycle in which something was written. `ask`:
+the port that each requester asks in this cycle, or -1; `asker`: its engine. Requesters take turns: vectors of arrays,
+sources of vector engines, DMA engines that read.
 """
 
-MACHINE = record(
-    # sizes and latencies
-    *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "dma_window"),
-    *("instruction_beats", "requesters", "loops", "words", "instructions", "read_slots", "response_slots"),
-    *("is_apart", "ideal_engines"),
-    # fetch, dispatch and the memory behind the bus
-    *("program_beats", "beats_asked", "fetch_reserved", "fetch_held", "assembled", "dispatched_all", "completed_all"),
-    *("read_head", "read_count", "read_free", "response_head", "response_count"),
-    # results
-    *("beats_read", "bytes_written", "fault_instruction", "fault_count", "has_progress"),
-    # for the kernel's own sake: whether an instruction was dispatched, started or completed since it looked
-    "has_news",
-    places=(
-        *("dma_in", "dma_out"),  # rows
-        *("waits_column", "trips_column", "is_reduce_column", "bases_column", "steps_column"),
-        *(f"at_{name}" for name in RINGS),
-    ),
-)
-"""The machine as a whole: its sizes, where things are in `code` and `q`, and its registers that are single numbers.
 
-Of a machine that could be (see `simulator.ideal`): with `is_apart`, the engines and fetch never wait for each other's
-use of ports and bus; `ideal_engines` has a bit for each engine whose instructions take one cycle. Both are 0 for a
-machine that is.
-"""
+def machine_record(engines: int, rows: Mapping[str, Rows]) -> np.dtype[Any]:
+    """The machine as a whole: its sizes, where things are in `code` and `q`, and its registers; then a row an engine.
 
-ENGINE_ROW = record(
-    *("queue_depth", "dispatched", "started", "completed", "retiring", "can_take", "activity", "waited"),
-    places=("template", "row", "at_order"),
-)
-"""What every engine has, in the order of their numbers.
+    `rows` has the record of each template, and how many engines the machine has of it. Counts are part of the type, so
+    that the compiled code is one for so many engines, and has no loops over them.
 
-`template` is a number as above, `row` its row in that template's record. `at_order`: where `q` has
-the indices of its instructions. `activity`: a column of the counters, or -1 for nothing in hand. `waited`: for which
-engine its next instruction waits, as it was at the last news.
-"""
+    Of a machine that could be (see `simulator.ideal`): with `is_apart`, the engines and fetch never wait for each
+    other's use of ports and bus; `ideal_engines` has a bit for each engine whose instructions take one cycle. Both are
+    0 for a machine that is.
+    """
+    return record(
+        # sizes and latencies
+        *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "dma_window"),
+        *("instruction_beats", "requesters", "loops", "words", "instructions", "read_slots", "response_slots"),
+        *("is_apart", "ideal_engines"),
+        # fetch, dispatch and the memory behind the bus
+        *("program_beats", "beats_asked", "fetch_reserved", "fetch_held", "assembled", "dispatched_all"),
+        *("completed_all", "read_head", "read_count", "read_free", "response_head", "response_count"),
+        # results
+        *("beats_read", "bytes_written", "fault_instruction", "fault_count", "has_progress"),
+        # for the kernel's own sake: whether an instruction was dispatched, started or completed since it looked
+        "has_news",
+        places=(
+            *("waits_column", "trips_column", "is_reduce_column", "bases_column", "steps_column"),
+            *(f"at_{name}" for name in RINGS),
+        ),
+        rows={ENGINES: (engine_record(engines), engines), **rows},
+    )
+
+
+def engine_record(engines: int) -> np.dtype[Any]:
+    """What every engine has.
+
+    `kind` is a number as above, `row` its row in the records of that kind. `at_order`: where `q` has the indices of its
+    instructions. `activity`: a column of the counters, or -1 for nothing in hand. `waited`: for which engine its next
+    instruction waits, as it was at the last news.
+    """
+    return record(
+        *("queue_depth", "dispatched", "started", "completed", "retiring", "can_take", "activity", "waited"),
+        places=("kind", "row", "at_order"),
+        rows={"counters": (np.dtype(np.int64), WAIT + engines)},
+    )

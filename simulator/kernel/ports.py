@@ -8,13 +8,23 @@ from tilewright.isa.kernels import part_of_kernel
 
 
 @part_of_kernel
-def arbitrate_reads(m, a, q, c_port, w_port):
-    """The array's c and w win; the others take turns on each port. Apart, only those of one engine do."""
+def is_array_port(m, port, asker):
+    """Whether an array reads c or w from a port. Apart, it matters only to that array itself."""
+    for row in range(len(m.arrays)):
+        a = m.arrays[row]
+        if (port == a.c_read_port or port == a.w_port) and (not m.is_apart or asker == a.number):
+            return True
+    return False
+
+
+@part_of_kernel
+def arbitrate_reads(m, q):
+    """The c and w of arrays win; the others take turns on each port. Apart, only those of one engine do."""
     count = m.requesters
     for k in range(count):
         port = q[m.at_ask + k]
         q[m.at_grant + k] = 0
-        if port < 0 or (port in (c_port, w_port) and (k == a.requester or not m.is_apart)):
+        if port < 0 or is_array_port(m, port, q[m.at_asker + k]):
             continue
         wins = 1
         for j in range(count):
@@ -29,8 +39,19 @@ def arbitrate_reads(m, a, q, c_port, w_port):
 
 
 @part_of_kernel
-def arbitrate_writes(m, c_port, vector_port, load_port):
-    """The array's c wins, then the vector engine. Whether it and a load are written."""
-    vector_written = vector_port >= 0 and (vector_port != c_port or m.is_apart)
-    load_written = load_port >= 0 and ((load_port != c_port and load_port != vector_port) or m.is_apart)
-    return vector_written, load_written
+def takes_read(m, a, q):
+    """The same, where nobody but one array asks: whether its read has the port."""
+    if a.a_port < 0 or is_array_port(m, a.a_port, a.number):
+        return False
+    q[m.at_read_turn + a.a_port] = a.requester
+    return True
+
+
+@part_of_kernel
+def takes_write(m, q, port, t):
+    """Whether a write has its port in this cycle: the first that wants it, so ask in the order of their right to it."""
+    if port < 0:
+        return False
+    is_free = m.is_apart or q[m.at_written_at + port] != t
+    q[m.at_written_at + port] = t
+    return is_free

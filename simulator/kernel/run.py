@@ -10,27 +10,12 @@ from tilewright.simulator.kernel.dispatch import (
     can_dispatch,
     fetch_apart,
     fetch_burst,
-    request_read,
     step_dispatch,
     step_memory,
 )
-from tilewright.simulator.kernel.dma import read_port, start_dma, step_load, step_store
-from tilewright.simulator.kernel.layout import (
-    BUSY,
-    DMA,
-    DONE,
-    FETCH_OWNER,
-    IDLE,
-    STUCK,
-    SYSTOLIC,
-    VECTOR,
-    WAIT,
-    WAIT_FAULT,
-)
+from tilewright.simulator.kernel.engines import ask_reads, start, step_arrays, step_others
+from tilewright.simulator.kernel.layout import BUSY, DONE, IDLE, STUCK, SYSTOLIC, WAIT, WAIT_FAULT
 from tilewright.simulator.kernel.nests import wrapped
-from tilewright.simulator.kernel.ports import arbitrate_reads, arbitrate_writes
-from tilewright.simulator.kernel.systolic import start_systolic, step_systolic, vector_port, weight_port
-from tilewright.simulator.kernel.vector import ask_sources, may_issue, result_port, start_vector, step_vector
 
 FAR = 1 << 62
 """A cycle later than the last one of any run."""
@@ -40,69 +25,15 @@ READY, ABSENT = -1, -2
 
 
 @part_of_kernel
-def array_is_alone(m, engines, dma, v, code):
-    """Whether nothing but the array can change anything before an instruction starts or completes."""
-    if m.is_apart or m.ideal_engines:
+def arrays_are_alone(m, code):
+    """Whether nothing but arrays can change anything before an instruction starts or completes."""
+    if m.is_apart or m.ideal_engines or m.read_count or m.response_count:
         return False
-    if m.read_count or m.response_count or v.active or v.result_count:
-        return False
-    for row in range(len(dma)):
-        d = dma[row]
-        e = engines[d.number]
-        if d.active or d.buffer or d.burst_count or d.words_left or d.writer_held or e.started != e.completed:
+    for n in range(len(m.engines)):
+        e = m.engines[n]
+        if e.kind != SYSTOLIC and e.started != e.completed:
             return False
-        if not d.is_out and d.packed != e.started:
-            return False
-    return fetch_burst(m) == 0 and not can_dispatch(m, engines, code)
-
-
-@part_of_kernel
-def step_engines(m, engines, load, store, a, own, v, code, q, t, is_alone):
-    """Requests, arbitration and what every engine and the address channel do in cycle t; or the array, if alone."""
-    slot = a.slot
-    c_read_port, c_write_port = q[a.at_c_read + slot], q[a.at_c_write + slot]
-    q[a.at_c_read + slot] = -1
-    w_port = weight_port(m, a, code, q)
-    asked_port = vector_port(m, a, code, q, t)
-    can_issue, others_ask = False, False
-    if not is_alone:
-        can_issue = may_issue(m, v, code, t)
-        q[m.at_ask + store.requester] = read_port(m, store, q)
-        others_ask = can_issue or q[m.at_ask + store.requester] >= 0
-    if others_ask:
-        q[m.at_ask + a.requester] = asked_port
-        ask_sources(m, v, code, q, can_issue)
-        arbitrate_reads(m, a, q, c_read_port, w_port)
-        is_granted = q[m.at_grant + a.requester] != 0
-    else:
-        is_granted = asked_port >= 0 and asked_port != c_read_port and asked_port != w_port
-        if is_granted:
-            q[m.at_read_turn + asked_port] = a.requester
-        if not is_alone:
-            q[m.at_grant + store.requester] = 0
-    step_systolic(m, a, own, code, q, t, w_port, c_write_port, asked_port, is_granted)
-    if not is_alone:
-        step_others(m, engines, load, store, v, code, q, t, c_write_port, can_issue)
-
-
-@part_of_kernel
-def step_others(m, engines, load, store, v, code, q, t, c_write_port, can_issue):
-    """What all but the array do in cycle t."""
-    vector_port = result_port(m, v, q, t)
-    load_port = load.writer_port if load.writer_held else -1
-    vector_written, load_written = arbitrate_writes(m, c_write_port, vector_port, load_port)
-    step_vector(m, v, engines[v.number], code, q, t, can_issue, vector_written)
-    fetched = 0 if m.is_apart else fetch_burst(m)
-    load.is_full = load.buffer >= load.beats
-    loaded = step_load(m, load, engines[load.number], code, q, fetched > 0, load_written)
-    step_store(m, store, engines[store.number], code, q, t)
-    if fetched > 0:
-        request_read(m, q, t, FETCH_OWNER, fetched)
-        m.beats_asked += fetched
-        m.fetch_reserved += fetched
-        m.has_progress = 1
-    elif loaded > 0:
-        request_read(m, q, t, m.dma_in, loaded)
+    return fetch_burst(m) == 0 and not can_dispatch(m, code)
 
 
 @part_of_kernel
@@ -112,45 +43,66 @@ def resting(e):
 
 
 @part_of_kernel
-def run_alone(m, engines, load, store, a, own, v, code, q, counters, t):
-    """Cycles in which only the array goes on, up to the first in which something else happens: this is the result.
+def arrays_go_on(m):
+    """Whether all that a cycle changes is of arrays: one goes on, and none starts an instruction or ends one."""
+    for row in range(len(m.arrays)):
+        e = m.engines[m.arrays[row].number]
+        if e.retiring or (e.waited == READY and e.can_take):
+            return False
+    return m.has_progress != 0
 
-    As `run_cycles`, which has done the array's part of cycle t, and has no news.
+
+@part_of_kernel
+def pass_cycle(m):
+    """The slots of arrays after a cycle, or many: nothing is in a pipeline when cycles are skipped."""
+    for row in range(len(m.arrays)):
+        a = m.arrays[row]
+        a.slot = wrapped(a.slot + 1, a.slots)
+
+
+@part_of_kernel
+def run_alone(m, code, q, t):
+    """Cycles in which only arrays go on, up to the first in which something else happens: this is the result.
+
+    As `run_cycles`, which has done the arrays' part of cycle t, and has no news.
     """
     first = t
-    while m.has_progress and not own.retiring and not (own.waited == READY and own.can_take):
-        counters[a.number, own.activity if own.activity >= 0 else resting(own)] += 1
-        a.slot = wrapped(a.slot + 1, a.slots)
+    while arrays_go_on(m):
+        for row in range(len(m.arrays)):
+            e = m.engines[m.arrays[row].number]
+            e.counters[e.activity if e.activity >= 0 else resting(e)] += 1
+        pass_cycle(m)
         t += 1
         m.has_progress = 0
-        step_engines(m, engines, load, store, a, own, v, code, q, t, True)
-    for n in range(len(engines)):
-        if n != a.number:
-            counters[n, resting(engines[n])] += t - first
+        step_arrays(m, code, q, t, False)
+    for n in range(len(m.engines)):
+        e = m.engines[n]
+        if e.kind != SYSTOLIC:
+            e.counters[resting(e)] += t - first
     return t
 
 
 @part_of_kernel
-def first_waited(m, engines, code, i):
+def first_waited(m, code, i):
     """The first engine that an instruction still waits for, or READY."""
-    for n in range(len(engines)):
-        if engines[n].completed < code[i, m.waits_column + n]:
+    for n in range(len(m.engines)):
+        if m.engines[n].completed < code[i, m.waits_column + n]:
             return n
     return READY
 
 
 @part_of_kernel
-def start_instructions(m, engines, dma, systolic, vector, code, q, t):
+def start_instructions(m, code, q, t):
     """Start what may start, and choose the counter of every engine for this cycle (into `activity`)."""
     if m.has_news:
         m.has_news = 0
-        for n in range(len(engines)):
-            e = engines[n]
+        for n in range(len(m.engines)):
+            e = m.engines[n]
             e.waited = ABSENT
             if e.dispatched > e.started:
-                e.waited = first_waited(m, engines, code, q[e.at_order + e.started])
-    for n in range(len(engines)):
-        e = engines[n]
+                e.waited = first_waited(m, code, q[e.at_order + e.started])
+    for n in range(len(m.engines)):
+        e = m.engines[n]
         starts = e.waited == READY and e.can_take
         if e.activity < 0:
             e.activity = BUSY if starts else resting(e)
@@ -161,25 +113,17 @@ def start_instructions(m, engines, dma, systolic, vector, code, q, t):
         i = q[e.at_order + e.started]
         q[m.at_started_at + i] = t
         e.started += 1
-        if (m.ideal_engines >> n) & 1:
-            e.retiring = 1
-            if e.template == DMA:
-                dma[e.row].packed += 1  # nothing of it is left for the packer
-        elif e.template == DMA:
-            start_dma(m, dma[e.row], code, q, i)
-        elif e.template == SYSTOLIC:
-            start_systolic(m, systolic[e.row], code, q, i)
-        elif e.template == VECTOR:
-            start_vector(m, vector[e.row], code, q, i)
+        start(m, e, code, q, i, (m.ideal_engines >> n) & 1)
 
 
 @part_of_kernel
-def rest_others(engines, a):
-    """Let all engines but the array have nothing in hand, and take what comes."""
-    for n in range(len(engines)):
-        if n != a.number:
-            engines[n].activity = -1
-            engines[n].can_take = 1
+def rest_others(m):
+    """Let all engines but arrays have nothing in hand, and take what comes."""
+    for n in range(len(m.engines)):
+        e = m.engines[n]
+        if e.kind != SYSTOLIC:
+            e.activity = -1
+            e.can_take = 1
 
 
 @part_of_kernel
@@ -194,45 +138,44 @@ def next_event(m, q):
 
 
 @kept_on_disk
-def run_cycles(machine, engines, dma, systolic, vector, code, q, counters):
+def run_cycles(m, code, q):
     """Run to the end; (how it ended, the cycle). Changes all but `code`.
 
-    `machine` and each template are records, a row an engine. A machine has an array, a vector engine and a DMA engine
-    of each direction: their ports are arbitrated by that.
+    `m` is a record (see `layout.machine_record`) with a row for each engine, of as many engines as there are.
 
     When nothing at all changes in a cycle, only DRAM can change anything: the cycles until it answers are alike and are
-    counted at once. While the array is alone, the rest of the machine is not gone through: it stays as it is.
+    counted at once. While arrays are alone, the rest of the machine is not gone through: it stays as it is.
     """
-    m, a, v = machine[0], systolic[0], vector[0]
-    own = engines[a.number]
-    load, store = dma[m.dma_in], dma[m.dma_out]
     t = 0
     is_alone = False
     while m.completed_all < m.instructions:
         m.has_progress = 0
         if m.has_news or not is_alone:
-            is_alone = array_is_alone(m, engines, dma, v, code)
+            is_alone = arrays_are_alone(m, code)
             if is_alone:
-                rest_others(engines, a)
-        step_engines(m, engines, load, store, a, own, v, code, q, t, is_alone)
-        if is_alone and not m.has_news:
-            t = run_alone(m, engines, load, store, a, own, v, code, q, counters, t)
+                rest_others(m)
+        others_ask = False if is_alone else ask_reads(m, code, q, t)
+        step_arrays(m, code, q, t, others_ask)
         pushed = -1
-        if not is_alone:
-            pushed = step_dispatch(m, engines, code)
+        if is_alone:
+            if not m.has_news:
+                t = run_alone(m, code, q, t)
+        else:
+            step_others(m, code, q, t)
+            pushed = step_dispatch(m, code)
             if pushed == REFUSED:
                 return WAIT_FAULT, t
-            step_memory(m, engines, dma, q, t)
+            step_memory(m, q, t)
             if m.is_apart:
                 fetch_apart(m, t)
-        start_instructions(m, engines, dma, systolic, vector, code, q, t)
+        start_instructions(m, code, q, t)
         if pushed >= 0:
             q[m.at_dispatched_at + m.dispatched_all] = t
-            engines[pushed].dispatched += 1
+            m.engines[pushed].dispatched += 1
             m.dispatched_all += 1
             m.has_news = 1
-        for n in range(len(engines)):
-            e = engines[n]
+        for n in range(len(m.engines)):
+            e = m.engines[n]
             if e.retiring:
                 q[m.at_retired_at + q[e.at_order + e.completed]] = t + 1
                 e.retiring = 0
@@ -245,8 +188,9 @@ def run_cycles(machine, engines, dma, systolic, vector, code, q, counters):
             following = next_event(m, q)
             if following >= FAR:
                 return STUCK, t
-        a.slot = wrapped(a.slot + 1, a.slots)  # nothing is in the pipeline when cycles are skipped
-        for n in range(len(engines)):
-            counters[n, engines[n].activity] += following - t
+        pass_cycle(m)
+        for n in range(len(m.engines)):
+            e = m.engines[n]
+            e.counters[e.activity] += following - t
         t = following
     return DONE, t

@@ -109,22 +109,32 @@ def issue_vector(m, a, code, q, t):
 
 
 @part_of_kernel
-def step_systolic(m, a, e, code, q, t, w_port, c_write_port, asked_port, is_granted):
+def ask_vector(m, a, code, q, t):
+    """Which ports an array uses in this cycle whoever else asks; and its request for a vector."""
+    a.c_read_port, a.c_write_port = q[a.at_c_read + a.slot], q[a.at_c_write + a.slot]
+    q[a.at_c_read + a.slot] = -1
+    a.w_port = weight_port(m, a, code, q)
+    a.a_port = vector_port(m, a, code, q, t)
+
+
+@part_of_kernel
+def step_systolic(m, a, code, q, t, is_granted):
+    e = m.engines[a.number]
     e.can_take = not a.active
     e.activity = STALL_WEIGHTS if a.active else -1
-    if w_port >= 0:
+    if a.w_port >= 0:
         read_weight_row(m, a, code, q, t)
     if is_granted:
         issue_vector(m, a, code, q, t)
         e.activity = BUSY
-    elif asked_port >= 0:
+    elif a.a_port >= 0:
         e.activity = STALL_PORT
     if a.active:
         tiles = code[a.instruction, GROUP]
         if a.vector_tile == tiles and a.weight_tile == tiles:
             a.active = 0
             e.can_take = is_granted
-    if c_write_port >= 0:
+    if a.c_write_port >= 0:
         slot = a.slot
         a.in_flight -= 1
         e.retiring = q[a.at_c_last + slot]

@@ -16,6 +16,7 @@ from tilewright.simulator.kernel.layout import (
     TO_WRITE,
 )
 from tilewright.simulator.kernel.nests import advance, begin_walk, first_place, port_of, step_of, wrapped
+from tilewright.simulator.kernel.ports import takes_write
 
 
 @part_of_kernel
@@ -39,30 +40,34 @@ def may_issue(m, v, code, t):
 
 
 @part_of_kernel
-def ask_sources(m, v, code, q, can_issue):
+def ask_sources(m, v, code, q, t):
+    """Ask for what the next iteration still lacks, if it may issue; whether it may."""
+    v.can_issue = may_issue(m, v, code, t)
     for k in range(v.sources):
         q[m.at_ask + v.requester + k] = -1
-    if not can_issue:
-        return
+    if not v.can_issue:
+        return False
     for k in range(code[v.instruction, SOURCES]):
         if not (v.granted >> k) & 1:
             q[m.at_ask + v.requester + k] = port_of(m, q, q[v.at_source_word + k])
+    return True
 
 
 @part_of_kernel
-def step_vector(m, v, e, code, q, t, can_issue, is_written):
+def step_vector(m, v, code, q, t):
+    e = m.engines[v.number]
     e.can_take = not v.active
     e.activity = STALL_PORT if v.active else -1
     if v.result_count:
         m.has_progress = 1
     if v.active and t <= v.newest_ready:
         m.has_progress = 1
-    if is_written:
+    if takes_write(m, q, result_port(m, v, q, t), t):
         e.retiring = q[v.at_result_port + v.result_head] < 0
         v.refusable_count -= q[v.at_result_refusable + v.result_head]
         v.result_head = wrapped(v.result_head + 1, v.slots)
         v.result_count -= 1
-    if not can_issue:
+    if not v.can_issue:
         return
     i = v.instruction
     sources = code[i, SOURCES]

@@ -26,22 +26,35 @@ from tilewright.simulator.templates.rows import Rows
 RINGS = ("bytes", "words", "burst_bytes", "burst_first", "burst_last", "part_ready", "part_size")
 """`bytes` and `words` are loop indices: of the address side, and of what comes from memories or goes there."""
 
-RECORD = record(
-    *("is_out", "contexts", "bursts", "beats", "read"),
+PLACES = ("number", "requester", *(f"at_{name}" for name in RINGS))
+
+SHARED = (
+    *("contexts", "bursts", "beats", "read"),
     *("active", "instruction", "run_left", "run_at", "run_start", "burst_head", "burst_count", "window"),
     *("word", "of_word"),  # of_word: bytes of the word that have been moved
-    # from DRAM
-    *("asked", "buffer", "is_full", "packed", "words_left", "writer_held", "writer_port", "writer_last"),
-    # to DRAM
-    *("reader_active", "reader_instruction", "part_head", "part_count"),
-    places=("number", "requester", *(f"at_{name}" for name in RINGS)),
 )
+
+RECORDS = {
+    "loads": record(
+        *SHARED,
+        *("asked", "buffer", "is_full", "packed", "words_left", "writer_held", "writer_port", "writer_last"),
+        places=PLACES,
+    ),
+    "stores": record(
+        *SHARED,
+        *("reader_active", "reader_instruction", "part_head", "part_count"),
+        places=PLACES,
+    ),
+}
+
+
+def kind(engine: Engine) -> str:
+    return "stores" if engine.dma.direction is Direction.OUT else "loads"
 
 
 def settings(machine: Machine, engine: Engine) -> dict[str, int]:
     own = engine.dma
     return {
-        "is_out": own.direction is Direction.OUT,
         "contexts": own.contexts,
         "bursts": own.bursts,
         "beats": own.beats,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol, assert_never
 
 import numpy as np
@@ -17,8 +18,14 @@ class Facet(Protocol):
     """A file of this folder."""
 
     @property
-    def RECORD(self) -> np.dtype[Any]:  # noqa: N802
-        """A row of the kernel's state for each engine: settings, `at_…` for each ring, registers (0 after reset)."""
+    def RECORDS(self) -> Mapping[str, np.dtype[Any]]:  # noqa: N802
+        """By kind, a row of the kernel's state for each engine: settings, `at_…` for each ring, registers.
+
+        Registers are 0 after reset.
+        """
+
+    def kind(self, engine: Engine, /) -> str:
+        """Which of these an engine has."""
 
     def settings(self, machine: Machine, engine: Engine, /) -> dict[str, int]:
         """Sizes and latencies, from the machine file and `isa.timing` alone."""

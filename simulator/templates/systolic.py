@@ -25,12 +25,19 @@ from tilewright.simulator.templates.rows import Rows
 RINGS = ("vectors", "weights", "c_read", "c_write", "c_last")
 """`vectors` and `weights` are loop indices; the others have by cycle the port of the sums that are read or written."""
 
-RECORD = record(
-    *("rows", "weight_lead", "update", "read", "write", "slots"),
-    *("active", "instruction", "weight_tile", "weight_row", "weight_word", "vector_tile", "vector_index"),
-    *("first_row_0", "first_row_1", "last_vector", "a_word", "c_word", "is_adding", "in_flight", "slot"),
-    places=("number", "requester", *(f"at_{name}" for name in RINGS)),
-)
+RECORDS = {
+    "arrays": record(
+        *("rows", "weight_lead", "update", "read", "write", "slots"),
+        *("active", "instruction", "weight_tile", "weight_row", "weight_word", "vector_tile", "vector_index"),
+        *("first_row_0", "first_row_1", "last_vector", "a_word", "c_word", "is_adding", "in_flight", "slot"),
+        *("c_read_port", "c_write_port", "w_port", "a_port"),  # in this cycle, or -1
+        places=("number", "requester", *(f"at_{name}" for name in RINGS)),
+    )
+}
+
+
+def kind(engine: Engine) -> str:
+    return "arrays"
 
 
 def settings(machine: Machine, engine: Engine) -> dict[str, int]:

@@ -22,12 +22,18 @@ from tilewright.simulator.templates.rows import Rows
 RINGS = ("walk", "source_word", "result_ready", "result_port", "result_refusable")
 """`walk`: loop indices. `source_word`: where each source and, last, the destination is."""
 
-RECORD = record(
-    *("sources", "slots"),
-    *("active", "instruction", "iterations_left", "group_left", "granted", "result_head", "result_count"),
-    *("newest_ready", "refusable_count"),
-    places=("number", "requester", *(f"at_{name}" for name in RINGS)),
-)
+RECORDS = {
+    "vectors": record(
+        *("sources", "slots"),
+        *("active", "instruction", "iterations_left", "group_left", "granted", "result_head", "result_count"),
+        *("newest_ready", "refusable_count", "can_issue"),
+        places=("number", "requester", *(f"at_{name}" for name in RINGS)),
+    )
+}
+
+
+def kind(engine: Engine) -> str:
+    return "vectors"
 
 
 def settings(machine: Machine, engine: Engine) -> dict[str, int]:

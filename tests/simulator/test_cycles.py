@@ -17,7 +17,7 @@ from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.cycles import simulate_cycles
-from tilewright.simulator.kernel.layout import MACHINE
+from tilewright.simulator.kernel.layout import record
 from tilewright.simulator.kernel.nests import burst_bytes
 
 BASE = load_machine("base16")
@@ -154,7 +154,7 @@ def test_reports_an_impossible_wait() -> None:
 def test_cuts_bursts_as_the_timing_contract_says() -> None:
     rng = np.random.default_rng(1)
     for bus_bytes in (1, 4, 16, 128):
-        p = np.zeros(1, MACHINE)[0]
+        p = np.zeros(1, record("burst_boundary", "burst_beats", "bus_bytes"))[0]
         p["burst_boundary"], p["burst_beats"] = timing.BURST_BOUNDARY_BYTES, timing.BURST_BEATS
         p["bus_bytes"] = bus_bytes
         for _ in range(50):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, assert_never
-
-from tilewright.isa.machine.engine import Direction, Dma, Engine, Systolic, Vector
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilewright.isa.machine.engine import Engine
     from tilewright.isa.machine.machine import Machine  # which loads numpy
 
 
@@ -24,17 +23,9 @@ class Loss(StrEnum):
 
 def loss_of(engine: Engine) -> Loss:
     """What a cycle without a vector through an array is lost to when it belongs to an engine."""
-    match engine.settings:
-        case Systolic():
-            return Loss.ARRAY
-        case Vector():
-            return Loss.VECTOR
-        case Dma(Direction.IN):
-            return Loss.LOAD
-        case Dma():
-            return Loss.STORE
-        case _ as never:
-            assert_never(never)
+    from tilewright.simulator.templates.facet import facet_of  # loads numpy, too
+
+    return facet_of(engine.template).loss(engine)
 
 
 def in_flight_order(machine: Machine) -> tuple[Engine, ...]:

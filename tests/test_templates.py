@@ -11,8 +11,12 @@ import pytest
 
 from tests.copied_tree import copied_tree
 
-PACKAGES = ("isa", "rtl", "codesign")
-"""Those with a file for each template."""
+TABLES = (
+    *(f"tilewright/{package}/templates/table.py" for package in ("isa", "rtl", "codesign")),
+    "tilewright/templates/table.py",
+    "tilewright/simulator/templates/facet.py",
+)
+"""Where each package that has a file for each template lists them."""
 
 SETTINGS = '''
 @dataclass(frozen=True, slots=True)
@@ -116,17 +120,13 @@ def with_template(tree: Path) -> None:
     )
 
 
-def tables() -> list[str]:
-    return [f"tilewright/{package}/templates/table.py" for package in PACKAGES]
-
-
 @pytest.mark.slow
 def test_the_type_checker_names_what_a_template_lacks_and_a_file_is_enough(tmp_path: Path) -> None:
     tree = copied_tree(tmp_path)
     with_template(tree)
 
-    missing = complaints(tree, *tables())
-    assert {line.partition(":")[0] for line in missing} == set(tables())
+    missing = complaints(tree, *TABLES)
+    assert {line.partition(":")[0] for line in missing} == set(TABLES)
     assert all("Template.FILL" in line for line in missing)
 
     (tree / "isa/templates/fill.py").write_text(FACET)
@@ -141,11 +141,11 @@ def test_the_type_checker_names_what_a_template_lacks_and_a_file_is_enough(tmp_p
             "        case Template.FILL:\n            return FillFacet()\n        case _ as",
         ),
     )
-    (line,) = complaints(tree, tables()[0])
+    (line,) = complaints(tree, TABLES[0])
     assert 'abstract class "FillFacet" with abstract attribute "timing"' in line
 
     (tree / "isa/templates/fill.py").write_text(FACET + TIMING)
-    assert complaints(tree, tables()[0]) == []
+    assert complaints(tree, TABLES[0]) == []
 
     (tree / "filling.yaml").write_text(MACHINE)
     printed = run(tree, "-c", PRINT)

@@ -20,6 +20,7 @@ from tilewright.simulator.kernel.layout import (
     WORD_BYTES,
     record,
 )
+from tilewright.simulator.losses import Loss
 from tilewright.simulator.regions import region
 from tilewright.simulator.templates.rows import Rows
 
@@ -71,6 +72,10 @@ def rings(machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
 
 def requesters(machine: Machine, engine: Engine) -> int:
     return int(engine.dma.direction is Direction.OUT)
+
+
+def loss(engine: Engine) -> Loss:
+    return Loss.STORE if engine.dma.direction is Direction.OUT else Loss.LOAD
 
 
 def fill(rows: Rows) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.simulator.losses import Loss
 from tilewright.simulator.templates import dma, systolic, vector
 from tilewright.simulator.templates.rows import Rows
 
@@ -35,6 +36,9 @@ class Facet(Protocol):
 
     def requesters(self, machine: Machine, engine: Engine, /) -> int:
         """How many of its reads take turns with those of others."""
+
+    def loss(self, engine: Engine, /) -> Loss:
+        """What a cycle without a vector through an array is lost to when it belongs to an engine."""
 
     def fill(self, rows: Rows, /) -> None:
         """Fill the template's own columns of instructions."""

@@ -20,6 +20,7 @@ from tilewright.simulator.kernel.layout import (
     MMA_W,
     record,
 )
+from tilewright.simulator.losses import Loss
 from tilewright.simulator.templates.rows import Rows
 
 RINGS = ("vectors", "weights", "c_read", "c_write", "c_last")
@@ -59,6 +60,10 @@ def rings(machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
 
 def requesters(machine: Machine, engine: Engine) -> int:
     return 1
+
+
+def loss(engine: Engine) -> Loss:
+    return Loss.ARRAY
 
 
 def fill(rows: Rows) -> None:

@@ -17,6 +17,7 @@ from tilewright.simulator.kernel.layout import (
     TO_WRITE,
     record,
 )
+from tilewright.simulator.losses import Loss
 from tilewright.simulator.templates.rows import Rows
 
 RINGS = ("walk", "source_word", "result_ready", "result_port", "result_refusable")
@@ -50,6 +51,10 @@ def rings(machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
 
 def requesters(machine: Machine, engine: Engine) -> int:
     return machine.vector_sources
+
+
+def loss(engine: Engine) -> Loss:
+    return Loss.VECTOR
 
 
 def fill(rows: Rows) -> None:

@@ -18,6 +18,7 @@ from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
+from tilewright.isa.templates.table import facet_of
 from tilewright.profiles.flows import INPUT, flows
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.tables import print_table, print_text
@@ -167,7 +168,7 @@ def print_program_layer(found: Mapping[str, Any]) -> None:
 def _instructions(layer: Mapping[str, Any]) -> str:
     """Those that compute, with how many of each: `4 mma + 4 requantize`."""
     every = layer["instructions"]
-    kinds = [kind for kind in every if kind["template"] != Template.DMA] or every
+    kinds = [kind for kind in every if not facet_of(Template(kind["template"])).only_moves] or every
     return " + ".join(f"{kind['count']} {kind['mnemonic']}" for kind in kinds)
 
 

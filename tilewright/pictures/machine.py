@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.pages.show import kib_text
 from tilewright.pictures.svg import arrow, box, picture, text
-from tilewright.profiles.colours import engine_colour
+from tilewright.templates.table import facet_of
 
 WIDTH = 960
 ENGINE_TOP, MEMORY_TOP = 60, 230
@@ -36,10 +36,11 @@ def _parts(machine: Machine) -> Iterator[str]:
     yield text(84, 160, "DRAM", "title middle")
     yield text(84, 180, f"{machine.dram.bus_bytes} bytes a cycle", "small quiet middle")
     for number, engine in enumerate(engines):
-        centre, colour = 180 + step * (number + 0.5), engine_colour(engine)
+        facet = facet_of(engine.template)
+        centre, colour = 180 + step * (number + 0.5), facet.colour(engine)
         yield box(centre - step / 2 + 12, ENGINE_TOP, step - 24, BOX_HEIGHT, fill=colour)
         yield text(centre, ENGINE_TOP + 28, engine.name, "title middle on")
-        yield text(centre, ENGINE_TOP + 48, _about(engine, machine), "small middle on")
+        yield text(centre, ENGINE_TOP + 48, facet.about(engine, machine), "small middle on")
         shift = 7 * (number - (len(engines) - 1) / 2)
         for memory in memories:
             reads, writes = memory.name in engine.reads, memory.name in engine.writes
@@ -66,14 +67,3 @@ def _way_to_dram(engine: Engine, centre: float, number: int, colour: str) -> Ite
     yield arrow(
         way if DRAM in engine.reads else way[::-1], colour, both_ways=DRAM in engine.reads and DRAM in engine.writes
     )
-
-
-def _about(engine: Engine, machine: Machine) -> str:
-    """What the engine is, in a few words."""
-    match engine.template:
-        case Template.DMA:
-            return "moves words"
-        case Template.SYSTOLIC:
-            return f"{machine.array.rows}×{machine.array.cols} products a cycle"
-        case Template.VECTOR:
-            return f"{machine.vector.lanes} lanes"

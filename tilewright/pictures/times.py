@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Engine, Template
 from tilewright.pictures.svg import COLOURS, arrow, box, picture, text
-from tilewright.profiles.colours import engine_colour
 from tilewright.profiles.lives import lives
 from tilewright.profiles.one_layer import TimedInstruction, timed_instructions
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import instructions_of_layers, layers_of
+from tilewright.templates.table import facet_of
 
 WIDTH, LEFT, RIGHT = 960, 80, 930
 TOP, ROW, GAP = 48, 28, 14
@@ -87,10 +87,10 @@ def steps_picture(run: ProgramRun, part: str, title: str) -> str:
                 x, right = (_x(cycle, first, end, STEPS_LEFT) for cycle in (one.started, one.retired))
                 hint = f"{one.instruction.mnemonic}, cycles {one.started:,} to {one.retired:,}"
                 at = y + 1 + 4.5 * one.instruction.engine.number
-                yield box(x, at, max(1, right - x), 4, fill=engine_colour(one.instruction.engine), hint=hint)
+                yield box(x, at, max(1, right - x), 4, fill=_colour(one.instruction.engine), hint=hint)
         yield from _axis(first, end, bottom + 4, STEPS_LEFT)
         for engine in run.program.machine.engines.values():
-            yield box(STEPS_LEFT + 90 * engine.number, bottom + 38, 12, 12, fill=engine_colour(engine))
+            yield box(STEPS_LEFT + 90 * engine.number, bottom + 38, 12, 12, fill=_colour(engine))
             yield text(STEPS_LEFT + 18 + 90 * engine.number, bottom + 48, engine.name, "small")
 
     return picture(WIDTH, bottom + 60, title, parts())
@@ -132,7 +132,7 @@ def _time_picture(title: str, timed: Sequence[TimedInstruction], words: dict[int
         for one in timed:
             (x, right), y = spans[one.index], tops[one.index]
             hint = f"{one.index} {one.instruction.mnemonic}, cycles {one.started:,} to {one.retired:,}"
-            yield box(x, y, max(2, right - x - 1), 24, fill=engine_colour(one.instruction.engine), hint=hint)
+            yield box(x, y, max(2, right - x - 1), 24, fill=_colour(one.instruction.engine), hint=hint)
             room = 6.5 * len(words[one.index])
             if right - x > room:
                 yield text((x + right) / 2, y + 16, words[one.index], "small middle on")
@@ -173,3 +173,7 @@ def _axis(first: int, end: int, y: float, left: int = LEFT) -> Iterator[str]:
         cycle = first + (end - first) * part // 4
         kind = "small quiet end" if part == 4 else "small quiet middle" if part else "small quiet"
         yield text(_x(cycle, first, end, left), y + 16, f"{'cycle ' * (not part)}{cycle:,}", kind)
+
+
+def _colour(engine: Engine) -> str:
+    return facet_of(engine.template).colour(engine)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.program import place_regions
+from tilewright.isa.templates.table import facet_of
 from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
 from tilewright.simulator.cycles import simulate_cycles
@@ -26,7 +26,7 @@ def transfer_rates(run: ProgramRun) -> list[Sample]:
     machine, counters = run.program.machine, run.counters
     times, rates = [], []
     for index, instruction in enumerate(run.program.instructions):
-        if instruction.engine.template is Template.DMA:
+        if facet_of(instruction.engine.template).only_moves:
             work = work_of(machine, instruction)
             fetched = machine.instruction_bytes // machine.dram.bus_bytes
             beats = work.read_beats - fetched + work.write_beats

@@ -8,11 +8,11 @@ from typing import Any
 
 from tilewright.errors import InputError
 from tilewright.isa.errors import did_you_mean
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.ideal import Ideal
+from tilewright.templates.table import facet_of
 
 EVERY = "all"
 """Stands for each part by itself."""
@@ -61,7 +61,7 @@ def parts_of(machine: Machine) -> Mapping[str, Part]:
     parts = [Part("bus", "inf", Ideal(bus=True)), Part("latency", "0", Ideal(latency=True))]
     for name, engine in machine.engines.items():
         if machine.formats_of(engine):
-            label = "array" if engine.template is Template.SYSTOLIC else name
+            label = facet_of(engine.template).part(engine)
             parts.append(Part(label, "inf", Ideal(engines=frozenset({name}))))
     return {part.name: part for part in parts}
 

@@ -11,13 +11,14 @@ from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Rang
 from tilewright.html.document import INK, empty_chart
 from tilewright.isa.machine.machine import Machine
 from tilewright.profiles.causes import MEANINGS, parts
-from tilewright.profiles.colours import COLOURS, engine_colour
+from tilewright.profiles.colours import COLOURS
 from tilewright.profiles.layers import distinct_names
 from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.profile import layers_of
 from tilewright.simulator.run_profile import Resource, RunProfile
+from tilewright.templates.table import facet_of
 
 LAYER_COLOURS = ("#3c7dc4", "#d9a521", "#3f9b5b", "#c8553d", "#8c6bb1", "#4fa8a3", "#b5739d", "#98a2b3")
 
@@ -102,7 +103,7 @@ def time_line(runs: Sequence[ProgramRun], first_cycles: Sequence[int], end: int)
             rows["right"].append(start + int(run.counters.retired[index]))
             rows["bottom"].append(place + 0.1 + 0.4 * (index % 2))
             rows["top"].append(place + 0.5 + 0.4 * (index % 2))
-            rows["color"].append(engine_colour(instruction.engine))
+            rows["color"].append(facet_of(instruction.engine.template).colour(instruction.engine))
             rows["name"].append(instruction.mnemonic)
             rows["layer"].append(layers[serves[index]].name)
             rows["number"].append(index)

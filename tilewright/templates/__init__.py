@@ -1,0 +1,1 @@
+"""What pages and reports show of each engine template: a file for each."""

@@ -13,7 +13,7 @@ from typing import assert_never
 import numpy as np
 
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Systolic, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Layer, Program
@@ -65,8 +65,9 @@ def work_of(machine: Machine, instruction: Instruction) -> Work:
     fetched = machine.instruction_bytes // machine.dram.bus_bytes
     match instruction.engine.template:
         case Template.SYSTOLIC:
-            tiles = prod(trips[: tile_loops(instruction.format)])
-            return Work(vectors=prod(trips), weight_rows=tiles * machine.array.rows, read_beats=fetched)
+            tiles, array = prod(trips[: tile_loops(instruction.format)]), instruction.engine.settings
+            assert isinstance(array, Systolic)
+            return Work(vectors=prod(trips), weight_rows=tiles * array.rows, read_beats=fetched)
         case Template.VECTOR:
             return Work(iterations=prod(trips), read_beats=fetched)
         case Template.DMA:

@@ -33,7 +33,8 @@ class SystolicFacet(Facet):
         reduced = prod(trips[name] for name in format.reduce_loops)
         reads: Counter[str] = Counter()
         reads[activations.memory] += vectors
-        reads[weights.memory] += tiles * machine.array.rows
+        rows, _ = _sizes(instruction.engine)
+        reads[weights.memory] += tiles * rows
         reads[sums.memory] += vectors if adds_to_all else vectors - vectors // reduced
         return Accesses(reads, Counter({sums.memory: vectors * sums.block}), Counter())
 

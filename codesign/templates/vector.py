@@ -13,7 +13,7 @@ from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.facts import Circuit
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.engine import Engine, Vector
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.datapath_schedule import bind, schedule
 
@@ -35,7 +35,7 @@ class VectorFacet(Facet):
         lookups: Counter[str] = Counter()
         for node in set(walk(format.statement.expr)):
             if node.op.facts.circuit is Circuit.TABLE:
-                lookups[format.operand(node.name).memory] += iterations * machine.vector.lanes
+                lookups[format.operand(node.name).memory] += iterations * _width(instruction.engine)
         return Accesses(reads, Counter({format.destination.memory: iterations // reduced}), lookups)
 
     def energy(
@@ -46,11 +46,17 @@ class VectorFacet(Facet):
 
     def multipliers(self, machine: Machine, engine: Engine) -> Mapping[str, int]:
         in_a_lane = sum(unit.op is Op.MUL for unit in bind(schedule(machine.formats_of(engine))))
-        return {_lanes(engine): in_a_lane * machine.vector.lanes}
+        return {_lanes(engine): in_a_lane * _width(engine)}
 
     def products_a_cycle(self, machine: Machine, engine: Engine) -> int:
         own = machine.formats_of(engine)
-        return machine.vector.lanes * max((terms(format.statement.expr)[0] for format in own), default=0)
+        return _width(engine) * max((terms(format.statement.expr)[0] for format in own), default=0)
+
+
+def _width(engine: Engine) -> int:
+    """How many lanes an engine has."""
+    assert isinstance(engine.settings, Vector)
+    return engine.settings.lanes
 
 
 def _lanes(engine: Engine) -> str:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa import timing
 from tilewright.isa.machine.encoding import ACCUMULATE
-from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import systolic_activations, systolic_weights, tile_loops
 from tilewright.simulator.kernel.layout import (
@@ -42,8 +42,9 @@ def kind(engine: Engine) -> str:
 
 
 def settings(machine: Machine, engine: Engine) -> dict[str, int]:
+    assert isinstance(engine.settings, Systolic)
     return {
-        "rows": machine.array.rows,
+        "rows": engine.settings.rows,
         "weight_lead": timing.MMA_WEIGHT_LEAD,
         "update": timing.MMA_UPDATE,
         "read": timing.mma_read(machine),

@@ -29,8 +29,20 @@ class NumberFormat:
     rounding: Rounding
 
     @property
+    def scale(self) -> IntegerType:
+        return IntegerType(self.scale_bits, False)
+
+    @property
+    def shift(self) -> IntegerType:
+        return IntegerType(self.shift_bits, False)
+
+    @property
+    def bias(self) -> IntegerType:
+        return IntegerType(self.bias_bits, True)
+
+    @property
     def max_shift(self) -> int:
-        return min((1 << self.shift_bits) - 1, MAX_INTEGER_BITS - 1)
+        return min(self.shift.interval.high, MAX_INTEGER_BITS - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, Tensor
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
-from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.vectors import adds_scaled, adds_to_sums, vector_blocks
@@ -66,6 +65,14 @@ class Network:
         """The widths of requantisation."""
         return self.arithmetic.number
 
+    def activation(self, name: str) -> Expr:
+        """A read of activations, of which nothing else is known."""
+        return source(name, self.arithmetic.activation.interval)
+
+    def unlimited(self, zero: int) -> Target:
+        """A result that may have every value of an activation."""
+        return Target(zero, self.arithmetic.activation.interval.low, self.arithmetic.activation.interval.high)
+
     def multipliers(self, factors: NDArray[np.float64], operator: Operator) -> tuple[Integers, Integers]:
         """Scale and shift of each factor; a remark says so where the machine's fields leave results far off."""
         scales, shifts = normalized(factors, self.number, operator)
@@ -82,7 +89,7 @@ class Network:
         return a_scale, b_scale, shift
 
     def _remark_on_precision(self, operator: Operator, relative_error: float) -> None:
-        steps = relative_error * (self.arithmetic.activation.interval.high - self.arithmetic.activation.interval.low)
+        steps = relative_error * self.arithmetic.activation.interval.span
         if steps > WORTH_A_REMARK:
             self.remarks[f"precision of {operator.name}"] = (
                 f"the machine's multipliers of {self.number.scale_bits} bits and shifts of up to "
@@ -123,7 +130,8 @@ class Network:
 
 def network_of(graph: Graph, machine: Machine) -> Network:
     """A graph of which nothing is lowered yet, and what lowering has to know of the machine."""
-    arithmetic, softmax = arithmetic_of(machine), softmax_format(machine)
+    arithmetic = arithmetic_of(machine)
+    softmax = softmax_format(machine, arithmetic)
     return Network(
         graph,
         arithmetic,
@@ -132,7 +140,7 @@ def network_of(graph: Graph, machine: Machine) -> Network:
         adds_to_sums(machine),
         adds_scaled(machine),
         softmax,
-        normalize_format(machine, softmax, arithmetic.number),
+        normalize_format(machine, softmax, arithmetic),
     )
 
 
@@ -166,10 +174,6 @@ def affine(*terms: tuple[str, int], constant: int = 0) -> Affine:
 
 def identity_index() -> tuple[Affine, ...]:
     return tuple(affine((name, 1)) for name in SPACE)
-
-
-def activation(name: str) -> Expr:
-    return source(name, ACTIVATION.interval)
 
 
 @dataclass(frozen=True, slots=True)

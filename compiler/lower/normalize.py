@@ -29,7 +29,6 @@ from tilewright.compiler.lower.network import (
     SPACE,
     Integers,
     Network,
-    activation,
     affine,
     identity_index,
     padded_channels,
@@ -38,7 +37,6 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.lower.normalize_format import NormalizeFormat
 from tilewright.compiler.lower.reciprocal_root import reciprocal_root
-from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import across_lanes, requantized, scope_of_rounding, source
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, Scope, const, make
@@ -66,7 +64,7 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
         "guess": Access(guesses, (affine(),)),
         "x": Access(network.buffer_of[x], identity_index()),
     }
-    nest = _Expressions(widths, units, network.quantization(x)[1], scope)
+    nest = _Expressions(network, units, network.quantization(x)[1], scope)
     mean = nest.mean(channels) if operator.attributes["is_centred"] else None
     variance = nest.variance(mean, channels)
     packed = nest.packed(root.expression(nest.leading(variance), network.values(guesses), scope), variance)
@@ -96,7 +94,7 @@ def _there(operator: Operator, channels: int, network: Network) -> Access:
     """A read of 1 for each channel and 0 for the lanes beyond; of one number where there are no such lanes."""
     padded = padded_channels(channels, network)
     values = np.arange(padded) < channels if padded > channels else np.array([True])
-    constant = network.add_constant(f"{operator.name}.there", values, IntegerType(network.number.scale_bits, False))
+    constant = network.add_constant(f"{operator.name}.there", values, network.number.scale)
     return Access(constant, (affine(("i", 1)) if padded > channels else affine(),))
 
 
@@ -119,7 +117,7 @@ def _parameters(
     scales, shifts = network.multipliers(np.abs(factors), operator)
     bias = np.rint(operator.attributes["bias"] / y_scale / factors)
     of_each = [np.broadcast_to(operator.attributes[name], bias.shape) for name in ("bias", "scale")]
-    field = IntegerType(network.number.bias_bits, True)
+    field = network.number.bias
     if np.abs(bias).max(initial=0) > field.interval.high:
         worst = int(np.argmax(np.abs(bias)))
         raise CompileError(
@@ -130,7 +128,7 @@ def _parameters(
     return {
         "bias": (bias.astype(np.int64), field),
         "scale": (np.where(factors < 0, -scales, scales), IntegerType(network.number.scale_bits + 1, True)),
-        "shift": (shifts, IntegerType(network.number.shift_bits, False)),
+        "shift": (shifts, network.number.shift),
     }
 
 
@@ -153,7 +151,7 @@ def _units_of(operator: Operator, channels: int, network: Network) -> Units:
     widths = network.normalize
     (x_scale, _), (y_scale, _) = network.quantization(operator.inputs[0]), network.quantization(operator.outputs[0])
     step = x_scale / (1 << widths.fraction)
-    half = (ACTIVATION.interval.high - ACTIVATION.interval.low) / 2
+    half = network.arithmetic.activation.interval.span / 2
     epsilon = operator.attributes["epsilon"] / step**2
     most = channels * ((half * (1 << widths.fraction)) ** 2 + epsilon) + channels
     square_shift = max(0, math.ceil(math.log2(most / widths.magnitude.interval.high)))
@@ -182,48 +180,52 @@ def _units_of(operator: Operator, channels: int, network: Network) -> Units:
 class _Expressions:
     """The pieces of the nest's expression, in the form of the instructions for them."""
 
-    widths: NormalizeFormat
+    network: Network
     units: Units
     zero: int  # of the operand
     scope: Scope
 
+    @property
+    def widths(self) -> NormalizeFormat:
+        return self.network.normalize
+
     def mean(self, channels: int) -> Expr:
-        there = make(Op.WHERE, source("there", Interval(0, 1)), activation("a"), const(0))
+        there = make(Op.WHERE, source("there", Interval(0, 1)), self.network.activation("a"), const(0))
         bound = Interval(channels * there.range.low, channels * there.range.high)
-        total = make(Op.WRAP, across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))), type=ACCUMULATOR)
+        total = self.widths.wrapped(across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))))
         scaled = make(Op.MUL, total, const(self.units.mean_scale))
         rounded = make(Op.ROUND_SHIFT, scaled, const(self.units.mean_shift), scope=self.scope)
-        return make(Op.WRAP, rounded, type=ACCUMULATOR)
+        return self.widths.wrapped(rounded)
 
     def variance(self, mean: Expr | None, channels: int) -> Expr:
         """The sum of squares, without epsilon."""
-        distance = self._distance(activation("a"), mean)
+        distance = self._distance(self.network.activation("a"), mean)
         square = make(Op.MUL, distance, distance)
         rounded = make(Op.ROUND_SHIFT, square, const(self.units.square_shift), scope=self.scope)
         there = make(Op.WHERE, source("there", Interval(0, 1)), rounded, const(0))
         bound = Interval(0, self.widths.magnitude.interval.high - self.units.epsilon)
-        return make(Op.WRAP, across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))), type=ACCUMULATOR)
+        return self.widths.wrapped(across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))))
 
     def leading(self, variance: Expr) -> Expr:
         magnitude, half = self._magnitude(variance), self._half_zeros(variance)
         moved = make(Op.SHIFT_LEFT, magnitude, make(Op.SHIFT_LEFT, half, const(1)))
-        return make(Op.WRAP, moved, type=ACCUMULATOR)
+        return self.widths.wrapped(moved)
 
     def packed(self, root: Expr, variance: Expr) -> Expr:
         """A root, and in the bits that products leave out by how much these are shifted."""
         below = const(self.widths.leading.below)
         leading = make(Op.SHIFT_LEFT, make(Op.SHIFT_RIGHT, root, below), below)
         most = make(Op.ADD, leading, const(self.widths.exponent))
-        return make(Op.WRAP, make(Op.SUB, most, self._half_zeros(variance)), type=ACCUMULATOR)
+        return self.widths.wrapped(make(Op.SUB, most, self._half_zeros(variance)))
 
     def deviation(self, mean: Expr | None, packed: Expr) -> Expr:
         """The normalised value; the root and the shift are packed into one word."""
-        value, widths = activation("x"), self.widths
+        value, widths = self.network.activation("x"), self.widths
         leading = make(Op.WRAP, make(Op.SHIFT_RIGHT, packed, const(widths.leading.below)), type=widths.leading.type)
         product = make(Op.MUL, self._distance(value, mean), leading)
         count = make(Op.WRAP, packed, type=widths.count)
         rounded = make(Op.ROUND_SHIFT, product, count, scope=self.scope)
-        return make(Op.WRAP, rounded, type=ACCUMULATOR)
+        return widths.wrapped(rounded)
 
     def _distance(self, value: Expr, mean: Expr | None) -> Expr:
         """How far a value is from the mean, or from the zero point, in the finer unit."""

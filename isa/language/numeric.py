@@ -40,6 +40,11 @@ class Interval:
             return max(1, self.high.bit_length())
         return max((~self.low).bit_length(), self.high.bit_length() if self.high >= 0 else 0) + 1
 
+    @property
+    def span(self) -> int:
+        """How far the greatest value is from the least."""
+        return self.high - self.low
+
     def contains(self, other: Interval) -> bool:
         return self.low <= other.low and other.high <= self.high
 

@@ -45,7 +45,8 @@ def lower_add(operator: Operator, network: Network) -> list[Nest]:
     a, b, shift = network.common_multipliers(a_scale * factor / y_scale, b_scale * factor / y_scale, operator)
     target = target_of(operator, network)
     b = -b if operator.kind == "sub" else b
-    expr = added(network.activation("a"), a_zero, a, network.activation("b"), b_zero, b, shift, target, network.number)
+    number = network.from_activations
+    expr = added(network.activation("a"), a_zero, a, network.activation("b"), b_zero, b, shift, target, number)
     return [_elementwise(operator, expr, network)]
 
 
@@ -54,10 +55,10 @@ def lower_mul(operator: Operator, network: Network) -> list[Nest]:
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
     factor = operator.attributes.get(FACTOR, 1.0)
-    scales, shifts = network.multipliers(np.array([a_scale * b_scale * factor / y_scale]), operator)
-    target = target_of(operator, network)
+    number, target = network.from_activations, target_of(operator, network)
+    scales, shifts = network.multipliers(np.array([a_scale * b_scale * factor / y_scale]), number, operator)
     a, b = network.activation("a"), network.activation("b")
-    expr = multiplied(a, a_zero, b, b_zero, int(scales[0]), int(shifts[0]), target, network.number)
+    expr = multiplied(a, a_zero, b, b_zero, int(scales[0]), int(shifts[0]), target, number)
     return [_elementwise(operator, expr, network)]
 
 
@@ -71,8 +72,8 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
         if (scale, zero) == (y_scale, y_zero):
             sides.append(side)
             continue
-        scales, shifts = network.multipliers(np.array([scale / y_scale]), operator)
-        sides.append(rescaled(side, zero, int(scales[0]), int(shifts[0]), everything, network.number))
+        scales, shifts = network.multipliers(np.array([scale / y_scale]), network.from_activations, operator)
+        sides.append(rescaled(side, zero, int(scales[0]), int(shifts[0]), everything, network.from_activations))
     expr = make(Op.MAX if operator.kind == "maximum" else Op.MIN, *sides)
     target = target_of(operator, network)
     if target != everything:
@@ -97,9 +98,9 @@ def lower_rescale(operator: Operator, network: Network) -> list[Nest]:
 def rescaling(operator: Operator, network: Network) -> Expr:
     """The first operand, read as `a`, in the scale and limits of the result."""
     (a_scale, a_zero), (y_scale, _) = (network.quantization(name) for name in (*operator.inputs, *operator.outputs))
-    scales, shifts = network.multipliers(np.array([a_scale / y_scale]), operator)
+    scales, shifts = network.multipliers(np.array([a_scale / y_scale]), network.from_activations, operator)
     target = target_of(operator, network)
-    return rescaled(network.activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
+    return rescaled(network.activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.from_activations)
 
 
 def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:

@@ -186,7 +186,7 @@ class _ByAxis:
         values = self._matrix(axis, {0: blend.weights, cell.slot + 1: _at(cell.place, -axis.total)})
         result = Access(self._low, axis.index(axis.result(run), channel))
         if not all(blend.weights):
-            nothing = rescaled(self._network.activation("a"), 0, 1, 0, Target(0, 0, 0), self._network.number)
+            nothing = rescaled(self._network.activation("a"), 0, 1, 0, Target(0, 0, 0), self._network.from_activations)
             read = {"a": Access(self._x, axis.index(axis.read(run)))}
             return self._nest(name, axis.trips(run, self._image), read, result, nothing)
         return self._product(name, axis, run, values, self._beside_x, result, 0, 1.0, self._network.unlimited(0))
@@ -220,7 +220,7 @@ class _ByAxis:
         a, b, shift = network.common_multipliers(1, 1, self._operator)
         target = target_of(self._operator, network)
         high, low = network.activation("a"), network.activation("b")
-        expr = added(high, self._zero, a, low, 0, b, shift, target, network.number)
+        expr = added(high, self._zero, a, low, 0, b, shift, target, network.from_activations)
         result = Access(self._y, axis.index(axis.result(run)))
         return self._nest(name, axis.trips(run, self._between), reads, result, expr)
 
@@ -242,11 +242,11 @@ class _ByAxis:
         reads = {leaf: Access(tensor, axis.index(axis.read(blend.run, place))) for place, leaf in enumerate(("a", "b"))}
         if all(weights):
             a, b, shift = network.common_multipliers(weights[0] * factor, weights[1] * factor, self._operator)
-            blended = added(first, zero, a, second, zero, b, shift, target, network.number)
+            blended = added(first, zero, a, second, zero, b, shift, target, network.from_activations)
             return reads, blended
         only = reads["a" if weights[0] else "b"]
-        scales, shifts = network.multipliers(np.array([whole]), self._operator)
-        expr = rescaled(first, zero, int(scales[0]), int(shifts[0]), target, network.number)
+        scales, shifts = network.multipliers(np.array([whole]), network.from_activations, self._operator)
+        expr = rescaled(first, zero, int(scales[0]), int(shifts[0]), target, network.from_activations)
         return {"a": only}, expr
 
     def _product(

@@ -42,10 +42,10 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
         "w": Access(matrix, (batches, channels, affine(), columns)),
     }
     scale = operator.attributes["factor"] * a_scale * b_scale / y_scale
-    scales, shifts = network.multipliers(np.array([scale]), operator)
+    scales, shifts = network.multipliers(np.array([scale]), network.from_sums, operator)
     leaves = const(summed * a_zero * b_zero), const(int(scales[0])), const(int(shifts[0]))
     total = _centred_sum(a_zero, b_zero, summed, network)
-    expr = requantized(total, *leaves, target_of(operator, network), network.number)
+    expr = requantized(total, *leaves, target_of(operator, network), network.from_sums)
     result = Access(network.buffer_of[operator.outputs[0]], identity_index())
     loops = result_loops((batch, length, 1, pixels), i=summed)
     return [*before, Nest(operator.name, operator.nodes, loops, reads, result, expr, batch * length * summed * pixels)]
@@ -88,7 +88,7 @@ def transposition(
     vector = Access(ones, (affine(), affine(("i", 1)), affine(), affine(("x", 1))))
     w = network.activation("w")
     total = Expr(Op.SUM, w.range, (make(Op.MUL, source("e", Interval(0, 1)), w),))
-    expr = requantized(total, const(0), const(1), const(0), network.unlimited(0), network.number)
+    expr = requantized(total, const(0), const(1), const(0), network.unlimited(0), network.from_sums)
     nests = []
     for first in range(0, columns, lanes):
         count = min(lanes, columns - first)

@@ -54,7 +54,7 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
     padded = padded_channels(channels, network)
     _require_room(operator, channels, network)
     units = _units_of(operator, channels, network)
-    scope = scope_of_rounding(network.number.rounding)
+    scope = scope_of_rounding(network.arithmetic.rounding)
     root = reciprocal_root(widths)
     guesses = network.add_constant(f"{operator.name}.guess", root.guesses[None], widths.guesses.element)
     index = (affine(("n", 1)), affine(("i", 1)), affine(("y", 1)), affine(("x", 1)))
@@ -73,7 +73,7 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
     for name, (values, element_type) in parameters.items():
         reads[name] = _of_result(f"{operator.name}.{name}", values, element_type, network)
     bias, scale, shift = (source(name, network.values(reads[name].tensor)) for name in parameters)
-    expr = requantized(divided, bias, scale, shift, target_of(operator, network), network.number)
+    expr = requantized(divided, bias, scale, shift, target_of(operator, network), network.from_sums)
     loops = result_loops(network.shape(y), i=padded)
     result = Access(network.buffer_of[y], identity_index())
     return [Nest(operator.name, operator.nodes, loops, reads, result, expr, 0)]
@@ -94,7 +94,7 @@ def _there(operator: Operator, channels: int, network: Network) -> Access:
     """A read of 1 for each channel and 0 for the lanes beyond; of one number where there are no such lanes."""
     padded = padded_channels(channels, network)
     values = np.arange(padded) < channels if padded > channels else np.array([True])
-    constant = network.add_constant(f"{operator.name}.there", values, network.number.scale)
+    constant = network.add_constant(f"{operator.name}.there", values, network.from_sums.scale)
     return Access(constant, (affine(("i", 1)) if padded > channels else affine(),))
 
 
@@ -112,12 +112,13 @@ def _parameters(
     operator: Operator, factors: NDArray[np.float64], network: Network
 ) -> dict[str, tuple[Integers, IntegerType]]:
     """Bias, scale and shift of each channel or pixel; raises CompileError for a bias beyond its field."""
+    number = network.from_sums
     y_scale, _ = network.quantization(operator.outputs[0])
     factors = np.where(np.abs(factors) < LEAST_FACTOR, LEAST_FACTOR, factors)
-    scales, shifts = network.multipliers(np.abs(factors), operator)
+    scales, shifts = network.multipliers(np.abs(factors), number, operator)
     bias = np.rint(operator.attributes["bias"] / y_scale / factors)
     of_each = [np.broadcast_to(operator.attributes[name], bias.shape) for name in ("bias", "scale")]
-    field = network.number.bias
+    field = number.bias
     if np.abs(bias).max(initial=0) > field.interval.high:
         worst = int(np.argmax(np.abs(bias)))
         raise CompileError(
@@ -127,8 +128,8 @@ def _parameters(
         )
     return {
         "bias": (bias.astype(np.int64), field),
-        "scale": (np.where(factors < 0, -scales, scales), IntegerType(network.number.scale_bits + 1, True)),
-        "shift": (shifts, network.number.shift),
+        "scale": (np.where(factors < 0, -scales, scales), IntegerType(number.scale_bits + 1, True)),
+        "shift": (shifts, number.shift),
     }
 
 

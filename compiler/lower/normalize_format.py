@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.compiler.arithmetic import Arithmetic
-from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, first_found, type_of
+from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, first_found
 from tilewright.isa.language.expressions import Expr, make, walk
-from tilewright.isa.language.numeric import IntegerType, Rounding
+from tilewright.isa.language.numeric import IntegerType, Rounding, type_of
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
@@ -68,12 +68,12 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, arithmetic: Arith
         mean_scale=first_found(_mean_scale, nodes, IntegerType(half, False)),
         magnitude=magnitude,
         exponent=first_found(_exponent, nodes, magnitude.bits // 2),
-        count=first_found(_count, nodes, arithmetic.number.shift),
+        count=first_found(_count, nodes, arithmetic.requantization(sums, arithmetic.activation).shift),
         guesses=softmax.guesses,
         guess_shift=softmax.guess_shift,
         leading=softmax.leading,
         minuend=softmax.minuend,
-        rounding=arithmetic.number.rounding,
+        rounding=arithmetic.rounding,
         row_words=_row_words(machine, sums),
         sums=sums,
     )

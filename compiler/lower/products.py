@@ -8,7 +8,6 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.convolutions import block_diagonal, model_macs
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN, LEAK, ROW, Operator
@@ -28,6 +27,7 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.requantization import NumberFormat
 from tilewright.compiler.simplify.weights import Weights
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType, Interval
@@ -154,12 +154,12 @@ def _requantised_sum(
     name: str, operator: Operator, total: Expr, product: Product, network: Network
 ) -> tuple[Expr, dict[str, Access]]:
     """The sum with bias, scale and shift of each channel, and the reads of these; where it leaks, the larger of two."""
-    number = network.number
+    number = network.from_sums
     target = product.target or target_of(operator, network)
     parameters = {"bias": (_bounded_bias(operator, product, target, number), number.bias)}
     factors = {"": np.ones(1)} | ({"leak_": np.array(product.leak)} if product.leak else {})
     for prefix, factor in factors.items():
-        scales, shifts = network.multipliers(product.factors * factor, operator)
+        scales, shifts = network.multipliers(product.factors * factor, number, operator)
         parameters[f"{prefix}scale"] = scales, number.scale
         parameters[f"{prefix}shift"] = shifts, number.shift
     reads: dict[str, Access] = {}

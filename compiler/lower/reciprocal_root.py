@@ -96,7 +96,7 @@ def _left_out(widths: NormalizeFormat) -> int:
 
 def _entry_starts(widths: NormalizeFormat) -> Integers:
     """The least magnitude of each entry of the table."""
-    return np.arange(1 << widths.guesses.index.bits, dtype=np.int64) << _left_out(widths)
+    return np.arange(widths.guesses.entries, dtype=np.int64) << _left_out(widths)
 
 
 def _samples(widths: NormalizeFormat) -> Integers:

@@ -79,7 +79,7 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     channels, widths = network.shape(x)[CHANNEL], network.softmax
     if channels > widths.most_channels:
         raise CompileError(operator, f"{channels} channels", expected=f"at most {widths.most_channels}")
-    reciprocal = reciprocal_of(channels, network.quantization(y)[0], widths, network.number.rounding, operator)
+    reciprocal = reciprocal_of(channels, network.quantization(y)[0], widths, network.arithmetic.rounding, operator)
     reads, largest = _largest(operator, network)
     reads["x"] = Access(network.buffer_of[x], identity_index())
     exponentials = _exponentials(operator, network)
@@ -103,7 +103,7 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     factor = _kept("keeps", factor, 0) if "keeps" in reads else factor
     product = make(Op.MUL, make(Op.WRAP, share, type=widths.reciprocal), factor)
     target = target_of(operator, network)
-    scope = scope_of_rounding(network.number.rounding)
+    scope = scope_of_rounding(network.arithmetic.rounding)
     rounded = make(Op.ROUND_SHIFT, product, const(reciprocal.shift), scope=scope)
     expr = clamp(make(Op.ADD, rounded, const(target.zero)), target.low, target.high)
     loops = result_loops(network.shape(y), i=padded_channels(channels, network))
@@ -133,7 +133,7 @@ def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], E
         value = _kept("kept", value, values.low)
     elif padded > channels:
         limits = np.where(np.arange(padded) < channels, values.high, values.low)
-        bias = network.number.bias
+        bias = network.from_sums.bias
         reads["limit"] = Access(network.add_constant(f"{operator.name}.limit", limits, bias), (affine(("i", 1)),))
         value = make(Op.MIN, value, source("limit", values))
     return reads, across_lanes(Op.LANES_MAX, make(Op.MAX_OVER, value))
@@ -250,7 +250,7 @@ def reciprocal_of(
 
 def _entry_starts(first: int, widths: SoftmaxFormat) -> Integers:
     """The least sum of each entry of the table of guesses."""
-    return np.arange(widths.guesses.index.interval.high + 1, dtype=np.int64) << first
+    return np.arange(widths.guesses.entries, dtype=np.int64) << first
 
 
 def _samples(first: int, most: int, widths: SoftmaxFormat) -> Integers:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from tilewright.compiler.arithmetic import Arithmetic
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import IntegerType, type_of
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
@@ -34,6 +34,10 @@ class Table:
 
     element: IntegerType
     index: IntegerType
+
+    @property
+    def entries(self) -> int:
+        return self.index.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ def softmax_format(machine: Machine, arithmetic: Arithmetic) -> SoftmaxFormat:
         error=first_found(_error, nodes, sums),
         corrected=first_found(_corrected, nodes, sums),
         reciprocal=first_found(_reciprocal, nodes, IntegerType(half.bits + index.bits, False)),
-        shift=first_found(_shift, nodes, arithmetic.number.shift),
+        shift=first_found(_shift, nodes, arithmetic.requantization(sums, arithmetic.activation).shift),
         result=arithmetic.activation,
     )
 
@@ -212,8 +216,3 @@ def _shift(node: Expr) -> IntegerType | None:
 def _factors(node: Expr) -> Iterator[Expr]:
     if node.op is Op.MUL:
         yield from node.args
-
-
-def type_of(values: Interval) -> IntegerType:
-    """The type whose values these are."""
-    return IntegerType(values.bits, values.is_signed)

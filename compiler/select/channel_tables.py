@@ -1,7 +1,7 @@
 """Functions of one value as a table for each channel: where that streams less than computing them.
 
-A value of eight bits has 256 values, so a table with an entry for each is exact, whatever is computed: constants of a
-channel, rounding and limits are all in it. An instruction `y = lut(t, x)` takes a word a cycle. So a normalisation
+An activation of eight bits has 256 values, so a table with an entry for each is exact, whatever is computed: constants
+of a channel, rounding and limits are all in it. An instruction `y = lut(t, x)` takes a word a cycle. So a normalisation
 behind a sum, which can be no part of a convolution, needs neither the array nor two words of the vector engine:
 
     loops   o=64 y=32 x=32, reduce i=64    x: sum[n, i, y, x]    w: weight[o, i - o, 0, 0]    bias, scale, shift: [o]
@@ -9,8 +9,8 @@ behind a sum, which can be no part of a convolution, needs neither the array nor
     becomes o=64 y=32 x=32                 x: sum[n, o, y, x]    t: table[o]
             lut(t, x)
 
-Tables must be loaded: 256 words for each block of lanes, or for all of them where channels do not differ. Where there
-are few pixels, that takes longer than it saves.
+Tables must be loaded: a word for each entry and block of lanes, or for all of them where channels do not differ. Where
+there are few pixels, that takes longer than it saves.
 """
 
 from __future__ import annotations
@@ -59,12 +59,15 @@ def look_up(program: NestProgram, machine: Machine) -> NestProgram:
 def as_tables(nest: Nest, program: NestProgram, machine: Machine, known: KnownTables | None = None) -> Form | None:
     """A nest as a lookup; None if it is one already, or no function of one value with constants of channels.
 
-    `known` are tables of other nests; it gets that of this one.
+    None also for a machine that looks no activations up. `known` are tables of other nests; it gets that of this one.
     """
     if nest.expr.op is Op.LUT and nest.expr.args[0].op is Op.SOURCE:
         return None
+    arithmetic = arithmetic_of(machine)
+    values = arithmetic.activation
+    if not arithmetic.entries(values):
+        return None
     tables: KnownTables = {} if known is None else known
-    values = arithmetic_of(machine).activation
     found = (_as_lookup(form, values, tables) for form in forms(nest, program, machine))
     return next((form for form in found if form is not None), None)
 

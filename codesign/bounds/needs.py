@@ -21,6 +21,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, stored_shape
 from tilewright.compiler.partition.parts import whole_network
 from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.memory import BYTE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,6 @@ class Needs:
 
 
 NOTHING = Needs(0, 0)
-
-BYTE_BITS = 8
 
 
 def needs_of(network: Network, weight: IntegerType) -> Needs:

@@ -40,7 +40,7 @@ from tilewright.compiler.lower.reciprocal_root import reciprocal_root
 from tilewright.compiler.nest.expressions import across_lanes, requantized, scope_of_rounding, source
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, Scope, const, make
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import WORD_BITS, IntegerType, Interval
 from tilewright.isa.language.operations import Op
 
 LEAST_FACTOR = 2.0**-22
@@ -242,5 +242,5 @@ class _Expressions:
 
     def _half_zeros(self, variance: Expr) -> Expr:
         """Half as many bits as are free above a magnitude."""
-        zeros = make(Op.SUB, make(Op.CLZ, self._magnitude(variance)), const(64 - self.widths.magnitude.bits))
+        zeros = make(Op.SUB, make(Op.CLZ, self._magnitude(variance)), const(WORD_BITS - self.widths.magnitude.bits))
         return make(Op.SHIFT_RIGHT, zeros, const(1))

@@ -216,8 +216,13 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
 
 
 def terms_of(weights: NDArray[np.int64], element_type: IntegerType) -> list[NDArray[np.int64]]:
-    """Arrays of elements of a type, whose sum is the weights; one if they fit."""
+    """Arrays of elements of a type, whose sum is the weights; one if they fit.
+
+    Raises CompileError for negative weights where the type has no negative values.
+    """
     held = element_type.interval
+    if held.low >= 0 > weights.min(initial=0):
+        raise CompileError(fact=f"it has weights below 0, and those of the machine are {element_type}")
     if weights.min(initial=0) >= held.low and weights.max(initial=0) <= held.high:
         return [weights]
     terms: list[NDArray[np.int64]] = []

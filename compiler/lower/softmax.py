@@ -237,7 +237,8 @@ def reciprocal_of(
         if error <= TOLERANCE or widths.step_shift < 0:
             break
     if not found:
-        raise CompileError(place, f"{channels} channels, and a result's scale of {result_scale:g}", expected="1 / 256")
+        fact = f"{channels} channels, and a result's scale of {result_scale:g}"
+        raise CompileError(place, fact, expected=f"1 / {widths.result.count}")
     if min(found) > MAX_ERROR:
         raise CompileError(
             place,

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.arithmetic import arithmetic_of
+from tilewright.compiler.arithmetic import Arithmetic, arithmetic_of
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL
 from tilewright.compiler.nest.expressions import source
@@ -49,21 +49,23 @@ VALUES, ENTRY = "values", "entry"
 def look_up(program: NestProgram, machine: Machine) -> NestProgram:
     """The same program with each function of one value as a table, where that streams less."""
     known: KnownTables = {}
+    arithmetic = arithmetic_of(machine)
     for nest in program.nests:
-        table = as_tables(nest, program, machine, known)
+        table = as_tables(nest, program, machine, arithmetic, known)
         if table is not None and is_worth_it(table, Form("", nest, program), machine):
             program = table.program
     return program
 
 
-def as_tables(nest: Nest, program: NestProgram, machine: Machine, known: KnownTables | None = None) -> Form | None:
+def as_tables(
+    nest: Nest, program: NestProgram, machine: Machine, arithmetic: Arithmetic, known: KnownTables | None = None
+) -> Form | None:
     """A nest as a lookup; None if it is one already, or no function of one value with constants of channels.
 
     None also for a machine that looks no activations up. `known` are tables of other nests; it gets that of this one.
     """
     if nest.expr.op is Op.LUT and nest.expr.args[0].op is Op.SOURCE:
         return None
-    arithmetic = arithmetic_of(machine)
     values = arithmetic.activation
     if not arithmetic.entries(values):
         return None

@@ -135,7 +135,7 @@ def compile_command(
         program = _compile(model, quantized, machine, options, no_host, dump)
     seconds = perf_counter() - start
     typer.echo("".join(_shown(dumps, program, wanted, view)), nl=False, err=is_taken(output, json))
-    _write_folders(dumps, program, view, dump_dir, report_folder)
+    _write_folders(dumps, program, view, names, dump_dir, report_folder)
     if output is not None:
         save_program(program, output)
     summary = _summary(program, seconds, quantized, dumps if explain_selection else None)
@@ -155,14 +155,21 @@ def _shown(dumps: Dumps, program: Program, wanted: list[str], view: DumpView) ->
 
 
 def _write_folders(
-    dumps: Dumps, program: Program, view: DumpView, dump_dir: Path | None, report_folder: Path | None
+    dumps: Dumps,
+    program: Program,
+    view: DumpView,
+    names: tuple[str, ...],
+    dump_dir: Path | None,
+    report_folder: Path | None,
 ) -> None:
     from tilewright.compile_report import write_report
+    from tilewright.compiler.pipeline import passes_of
     from tilewright.dumps import dump_files, write_folder
 
     if dump_dir is None and report_folder is None:
         return
-    files = dump_files(dumps.programs, program.machine, [of.layers for of in program.programs], view)
+    layers = [of.layers for of in program.programs]
+    files = dump_files(dumps.programs, program.machine, layers, view, passes_of(names).names())
     if dump_dir is not None:
         write_folder(dump_dir, files)
     if report_folder is not None:

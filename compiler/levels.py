@@ -15,6 +15,7 @@ from tilewright.compiler.emission.text import parse_ordered, parse_placed, print
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.graph.rules import RULES as GRAPH_RULES
 from tilewright.compiler.graph.text import parse_graph, print_graph
+from tilewright.compiler.importers.node_rules import NODE_RULES
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.rules import RULES as NEST_RULES
 from tilewright.compiler.nest.text import parse_nests, print_nests
@@ -67,7 +68,7 @@ class Level(Generic[Value]):
         require(self.rules, value)
 
 
-GRAPH = Level("graph", Graph, print_graph, lambda text, machine: parse_graph(text), GRAPH_RULES)
+GRAPH = Level("graph", Graph, print_graph, lambda text, machine: parse_graph(text), (*GRAPH_RULES, *NODE_RULES))
 """Operators on tensors."""
 
 NESTS = Level("nests", NestProgram, print_nests, lambda text, machine: parse_nests(text), NEST_RULES)

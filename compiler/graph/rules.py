@@ -12,6 +12,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CANONICAL, Graph, Operator, TensorType, scales_of_parts, stored_shape
 from tilewright.compiler.graph.shapes import ANY_RANK, SHAPES
 from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.text.mlir import ELEMENTS
 from tilewright.isa.errors import IsaError, short
 from tilewright.isa.program.program import GREATEST_SCALE, LEAST_SCALE
 
@@ -30,9 +31,24 @@ def _fault(operator: Operator, fact: str, expected: str = "") -> Fault:
 # -- tensors -----------------------------------------------------------------------------------------------------------
 
 
+def _names(graph: Graph) -> Iterator[Fault]:
+    """Whether only operands and results of ONNX's operators are left out: theirs may be optional."""
+    for name in (*graph.tensors, *graph.constants):
+        if not name:
+            yield Fault(name, "a tensor", "it has no name", "one")
+    for operator in _canonical(graph):
+        if not all((*operator.inputs, *operator.outputs)):
+            yield _fault(operator, "it leaves out an operand or its result", "all of them")
+    for name, tensor in graph.outputs.items():
+        if not tensor:
+            yield Fault(None, f"output {name!r}", "it is left out", "a tensor")
+
+
 def _types(graph: Graph) -> Iterator[Fault]:
     for name, tensor in graph.tensors.items():
-        if min(tensor.shape, default=1) < 0 or prod(tensor.shape) > MOST * 4:
+        if tensor.dtype not in ELEMENTS:
+            yield Fault(name, f"tensor {name!r}", f"its elements are {tensor.dtype}", f"one of {', '.join(ELEMENTS)}")
+        elif min(tensor.shape, default=1) < 0 or prod(tensor.shape) > MOST * 4:
             yield Fault(name, f"tensor {name!r}", f"its shape is {list(tensor.shape)}")
         elif tensor.quantization is not None:
             fact = _quantization_fault(tensor)
@@ -226,6 +242,10 @@ def _views(graph: Graph) -> Iterator[Fault]:
             yield _fault(
                 operator, f"it makes {_said(result)} of {_said(operand)}", "integers with a scale as its operand"
             )
+        elif operator.kind != "dequantize" and result.quantization is None and operand.quantization is not None:
+            yield _fault(
+                operator, f"it makes {_said(result)} of {_said(operand)}", "integers with a scale as its result"
+            )
         elif operator.kind == "quantize" and result.quantization is None:
             yield _fault(operator, f"its result is {_said(result)}", "integers with a scale")
         elif operator.kind == "dequantize" and (operand.quantization is None or result.quantization is not None):
@@ -252,11 +272,38 @@ def _said(tensor: TensorType) -> str:
     return f"{tensor.dtype} of scale {quantization.scale:g} and zero point {quantization.zero_point}"
 
 
+WEIGHTED = ("conv", "conv_transpose")
+"""Operators whose weights and bias are constants."""
+
+COMPUTING: Mapping[str, int | None] = {
+    **dict.fromkeys((*WEIGHTED, "average_pool", "rescale", "softmax", "normalize", "interpolate", "pad"), 1),
+    **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum", "product", "concat"), None),
+}
+"""Operators that compute with what integers mean → of how many operands, from the first on; None: of all."""
+
+
+def _scales(graph: Graph) -> Iterator[Fault]:
+    for operator in _canonical(graph):
+        quantization = graph.tensors[operator.outputs[0]].quantization
+        if quantization is None or operator.kind not in COMPUTING:
+            continue
+        for name in operator.inputs[: COMPUTING[operator.kind]]:
+            tensor = graph.tensors[name]
+            if tensor.quantization is None or tensor.quantization.axis is not None:
+                yield _fault(operator, f"its operand {name!r} is {_said(tensor)}", "integers of one scale")
+        if len(set(quantization.zero_points)) > 1:
+            yield _fault(operator, f"its result has {len(set(quantization.zero_points))} zero points", "one")
+        for name in operator.inputs[1:] if operator.kind in WEIGHTED else ():
+            if name not in graph.constants or graph.tensors[name].quantization is None:
+                yield _fault(operator, f"it reads {name!r}", "weights and a bias that are constants with scales")
+
+
 def _canonical(graph: Graph) -> Iterator[Operator]:
     return (operator for operator in graph.operators if operator.kind in CANONICAL)
 
 
 RULES: Sequence[Rule[Graph]] = (
+    Rule("names", "Every tensor has a name; only what is optional for ONNX is left out.", _names),
     Rule("types", "A tensor's scales are positive, as many as its shape says; zero points are of its type.", _types),
     Rule("constants", "A constant has the type and shape that its tensor says.", _constants),
     Rule("order", "Each tensor is made once, before it is read; outputs are made.", _order),
@@ -265,5 +312,6 @@ RULES: Sequence[Rule[Graph]] = (
     Rule("shapes", "A result's shape follows from those of the operands and the attributes.", _shapes),
     Rule("tables", "A lookup has an entry for each value of its operand, of its result's type.", _tables),
     Rule("views", "Only `quantize` makes integers of floats; what only moves integers keeps their scale.", _views),
+    Rule("scales", "What computes on integers reads one scale each; weights and a bias are constants.", _scales),
 )
-"""All rules of graphs, in order. `onnx.…` operators are checked where they are read and simplified."""
+"""The rules of all graphs, in order; `importers.node_rules` has those of `onnx.…` operators."""

@@ -25,11 +25,6 @@ def _shape(program: NestProgram, tensor: str) -> tuple[int, ...]:
     return program.constants[tensor].shape if tensor in program.constants else program.buffers[tensor].shape
 
 
-def nestnest_fault(number: int, nest: Nest, fact: str, expected: str = "") -> Fault:
-    """A fault of the nest of a number."""
-    return Fault((COMPUTE, number), f"nest {nest.name!r}", fact, expected)
-
-
 def nest_fault(number: int, nest: Nest, fact: str, expected: str = "") -> Fault:
     """A fault of the nest of a number."""
     return Fault((COMPUTE, number), f"nest {nest.name!r}", fact, expected)

@@ -19,6 +19,14 @@ from tilewright.isa.files.loader import load_machine
 MODELS = {"conv": lambda rng: conv_model(rng, 16), "pool": pool_model, "residual": residual_model}
 
 BROKEN = [
+    ("names", "residual", "%conv.weight", "%$$", "a tensor: rule names: it has no name; expected one"),
+    (
+        "types",
+        "conv",
+        "quant.uniform<i8",
+        "quant.uniform<i7",
+        "its elements are int7; expected one of bool, int2, int4",
+    ),
     ("types", "residual", "0.6605546474456787:", "-0.6605546474456787:", "its scales are (-0.66"),
     ("types", "residual", "0.6605546474456787:-8", "0.6605546474456787:-129", "its zero points are (-129,); expected"),
     ("constants", "residual", "tensor<8x8x3x3xi8>}", "tensor<8x8x9x1xi8>}", "its value is int8 [8, 8, 9, 1]; expected"),
@@ -83,6 +91,38 @@ def test_a_sum_of_floats_makes_no_integers() -> None:
     assert "rule views: it makes int8 of scale 0.660555 and zero point -8 of float32" in str(refused.value)
 
 
+def test_a_sum_of_integers_and_floats_is_refused() -> None:
+    text, stored = text_of("residual"), "tensor<1x8x6x6x!quant.uniform<i8:f32, 0.05000000074505806:70>>"
+    changed = text.replace("(%conv.q.quantize.out, %x.q.quantize.out)", "(%conv.q.quantize.out, %x)")
+    assert changed != text
+    first = changed.index(stored, changed.index("graph.add"))
+    changed = changed[:first] + "tensor<1x8x6x6xf32>" + changed[first + len(stored) :]
+    with pytest.raises(BrokenRule) as refused:
+        GRAPH.read(changed, load_machine("tiny8"))
+    assert str(refused.value).endswith(
+        "add 'add': rule scales: its operand 'x' is float32; expected integers of one scale"
+    )
+
+
+def test_weights_that_are_no_constant_are_refused() -> None:
+    text = text_of("residual")
+    line = next(line for line in text.splitlines() if "%conv.weight = " in line)
+    weights = line.rpartition(" -> ")[2]
+    changed = text.replace(line + "\n", "").replace(
+        "(%x: tensor<1x8x6x6xf32>)", f"(%x: tensor<1x8x6x6xf32>, %conv.weight: {weights})"
+    )
+    with pytest.raises(BrokenRule) as refused:
+        GRAPH.read(changed, load_machine("tiny8"))
+    assert "rule scales: it reads 'conv.weight'; expected weights and a bias that are constants" in str(refused.value)
+
+
+def test_integers_give_no_floats_but_by_dequantize() -> None:
+    text, stored = text_of("residual"), "tensor<1x8x6x6x!quant.uniform<i8:f32, 0.6605546474456787:-8>>"
+    with pytest.raises(BrokenRule) as refused:
+        GRAPH.read(text.replace(stored, "tensor<1x8x6x6xf32>"), load_machine("tiny8"))
+    assert "rule limits: low is -128" in str(refused.value) or "rule views: it makes float32" in str(refused.value)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_what_simplification_gives_keeps_the_rules(model: str) -> None:
     GRAPH.read(text_of(model), load_machine("tiny8"))
@@ -96,7 +136,12 @@ def test_every_kind_has_a_shape_and_every_attribute_a_type() -> None:
 
 def test_every_rule_has_a_text_that_breaks_it() -> None:
     untold = {rule.name for rule in RULES} - {rule for rule, *_ in BROKEN}
-    assert untold == {"order", "tables", "views"}  # the grammar refuses the first; the others have tests of their own
+    assert untold == {
+        "order",
+        "tables",
+        "views",
+        "scales",
+    }  # the grammar refuses the first; the others have tests of their own
 
 
 def test_a_table_has_an_entry_for_each_value() -> None:

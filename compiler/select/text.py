@@ -261,7 +261,7 @@ def _parameters(
         else:
             entry(fields, name, int, where)
     free = entry(words, FREE, tuple, where) if FREE in words else ()
-    if not set(free) <= set(fields):
+    if not all(isinstance(each, str) and each in fields for each in free):
         raise CompileError(where, f"{operand} has no fields {', '.join(map(str, free))} that could be free")
     return Parameters(fields, frozenset(free))
 

@@ -46,6 +46,9 @@ def attribute(operation: Operation, name: str, kind: type) -> Any:
 
 
 def entry(values: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
+    """The entry of a dictionary of a text; raises CompileError if it is missing or of another kind."""
+    if not isinstance(values, Mapping):
+        raise CompileError(where, f"got {short(values)}", expected="a dictionary")
     if name not in values:
         raise CompileError(where, f"attribute {name} is missing")
     value = values[name]

@@ -13,7 +13,8 @@ from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
-from tilewright.compiler.pipeline import DECIDED, pass_names
+from tilewright.compiler.pipeline import pass_names
+from tilewright.compiler.running import DECIDED
 from tilewright.compiler.select.cover import Selection
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program as Binary

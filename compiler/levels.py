@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.emission.rules import ORDERED_RULES, PLACED_RULES
 from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
+from tilewright.compiler.graph.end_rules import END_RULES
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.graph.rules import RULES as GRAPH_RULES
 from tilewright.compiler.graph.text import parse_graph, print_graph
@@ -118,7 +119,7 @@ MODELS = Models()
 
 
 GRAPH = Level(
-    "graph", Graph, print_graph, lambda text, machine: parse_graph(text), (*GRAPH_RULES, *NODE_RULES)
+    "graph", Graph, print_graph, lambda text, machine: parse_graph(text), (*GRAPH_RULES, *END_RULES, *NODE_RULES)
 )
 """Operators on tensors."""
 

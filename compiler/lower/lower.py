@@ -128,10 +128,16 @@ def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tu
 
 
 def _reshape_before(tensor: str, network: Network) -> Operator:
-    """The operator that gave a tensor another shape."""
+    """The operator that gave a tensor another shape; if it is as the host has it, one that gives others another."""
+    if tensor not in network.graph.producers:
+        return next(operator for operator in network.graph.operators if _reshapes(operator, network))
     producer = network.graph.producers[tensor]
     is_reshape = network.shape(producer.inputs[0]) != network.shape(tensor)
     return producer if is_reshape else _reshape_before(producer.inputs[0], network)
+
+
+def _reshapes(operator: Operator, network: Network) -> bool:
+    return operator.kind in NAMING and network.shape(operator.inputs[0]) != network.shape(operator.outputs[0])
 
 
 def _output_copies(network: Network) -> list[Nest]:

@@ -135,7 +135,7 @@ class _Reset:
         return rows
 
 
-def _fill(row: Any, values: Mapping[str, int]) -> None:
+def _fill(row: np.void, values: Mapping[str, int]) -> None:
     for name, value in values.items():
         row[name] = value
 

@@ -10,7 +10,7 @@ requantises all channels with these. Scales may differ, as they do between chann
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -55,7 +55,7 @@ def join_products(graph: Graph, machine: Machine, measure: Measure) -> Graph:
 
 def joints(graph: Graph, machine: Machine) -> list[Joint]:
     """What would leave fewer columns of the array unused, the best first."""
-    alike: dict[Any, list[Operator]] = {}
+    alike: dict[Hashable, list[Operator]] = {}
     for operator in graph.operators:
         if operator.kind == "conv" and _has_few_results(operator, graph, machine):
             alike.setdefault(_form(operator, graph), []).append(operator)
@@ -73,7 +73,7 @@ def _has_few_results(conv: Operator, graph: Graph, machine: Machine) -> bool:
     return weights.shape[0] % machine.array.cols != 0 and weights.size <= MOST_WEIGHTS
 
 
-def _form(conv: Operator, graph: Graph) -> Any:
+def _form(conv: Operator, graph: Graph) -> Hashable:
     """Equal for convolutions that can be one."""
     result, weights = graph.tensors[conv.outputs[0]], graph.tensors[conv.inputs[1]]
     assert result.quantization is not None

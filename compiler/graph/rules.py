@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, prod
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
@@ -102,8 +102,16 @@ def _order(graph: Graph) -> Iterator[Fault]:
 # -- attributes --------------------------------------------------------------------------------------------------------
 
 
-def _integers(count: int | None, least: int) -> Callable[[Any], bool]:
-    def are(value: Any) -> bool:
+def _is_integer(value: object) -> TypeGuard[int]:
+    return type(value) is int
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return type(value) in (int, float)
+
+
+def _integers(count: int | None, least: int) -> Callable[[object], bool]:
+    def are(value: object) -> bool:
         return (
             isinstance(value, tuple)
             and count in (None, len(value))
@@ -113,15 +121,15 @@ def _integers(count: int | None, least: int) -> Callable[[Any], bool]:
     return are
 
 
-def _number(least: float) -> Callable[[Any], bool]:
-    return lambda value: type(value) in (int, float) and isfinite(value) and value >= least
+def _number(least: float) -> Callable[[object], bool]:
+    return lambda value: _is_number(value) and isfinite(value) and value >= least
 
 
-def _array(value: Any) -> bool:
+def _array(value: object) -> bool:
     return isinstance(value, np.ndarray) and (value.dtype.kind in "iub" or bool(np.isfinite(value).all()))
 
 
-def _places(value: Any) -> bool:
+def _places(value: object) -> bool:
     return isinstance(value, tuple) and all(
         isinstance(place, tuple)
         and len(place) == 3
@@ -131,15 +139,15 @@ def _places(value: Any) -> bool:
     )
 
 
-def _slopes(value: Any) -> bool:
-    return isinstance(value, tuple) and all(type(each) in (int, float) and 0 <= each <= 1 for each in value)
+def _slopes(value: object) -> bool:
+    return isinstance(value, tuple) and all(_is_number(each) and 0 <= each <= 1 for each in value)
 
 
-def _whole(least: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and least <= value < 1 << 63
+def _whole(least: int) -> Callable[[object], bool]:
+    return lambda value: _is_integer(value) and least <= value < 1 << 63
 
 
-ATTRIBUTES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("strides", "dilations", "kernel"), (_integers(2, 1), "two integers from 1 on")),
     "pads": (_integers(4, 0), "four integers from 0 on"),
     "crops": (_integers(2, 0), "two integers from 0 on"),
@@ -148,7 +156,7 @@ ATTRIBUTES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("table", "scale", "bias"), (_array, "an array")),
     "mask": (lambda value: value == () if isinstance(value, tuple) else _array(value), "an array or []"),
     **dict.fromkeys(("axes", "batches", "channels", "shape"), (_integers(None, 0), "integers from 0 on")),
-    "axis": (lambda value: type(value) is int and 0 <= value < 4, "0 to 3"),
+    "axis": (lambda value: _is_integer(value) and 0 <= value < 4, "0 to 3"),
     "order": (lambda value: value in ("DCR", "CRD"), "DCR or CRD"),
     **dict.fromkeys(("is_transposed", "is_centred"), (lambda value: type(value) is bool, "true or false")),
     "counts_padding": (lambda value: type(value) in (bool, int) and value in (0, 1), "true or false"),

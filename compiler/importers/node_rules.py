@@ -5,7 +5,7 @@ An operator of `com.microsoft` has no schema; `simplify` refuses what it does no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from tilewright.compiler.errors import CompileError, first_line
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType
 from tilewright.compiler.graph.text import ONNX
 from tilewright.compiler.importers.onnx_import import NOT_INFERRED, tensor_type
 from tilewright.compiler.importers.onnx_microsoft import AS_IN_ONNX, OPERATORS
@@ -27,7 +27,20 @@ MOST_GIVEN = 1 << 12
 """Elements of a constant whose values may decide shapes."""
 
 Schema = onnx.defs.OpSchema
-Attributes = onnx.AttributeProto
+Proto = onnx.AttributeProto
+
+SINGLE: Mapping[Schema.AttrType, tuple[type, int]] = {
+    Schema.AttrType.INT: (int, Proto.INT),
+    Schema.AttrType.FLOAT: (float, Proto.FLOAT),
+    Schema.AttrType.STRING: (str, Proto.STRING),
+    Schema.AttrType.TENSOR: (np.ndarray, Proto.TENSOR),
+}
+LISTS: Mapping[Schema.AttrType, tuple[type, int]] = {
+    Schema.AttrType.INTS: (int, Proto.INTS),
+    Schema.AttrType.FLOATS: (float, Proto.FLOATS),
+    Schema.AttrType.STRINGS: (str, Proto.STRINGS),
+}
+"""Types of attributes → what a value of a graph is, and the type in a model."""
 
 
 def _fault(operator: Operator, fact: str, expected: str = "") -> Fault:
@@ -73,19 +86,11 @@ def _attributes(graph: Graph) -> Iterator[Fault]:
                 yield _fault(operator, f"attribute {name} is missing")
 
 
-def _is_of(value: Any, kind: Schema.AttrType) -> bool:
+def _is_of(value: Attribute, kind: Schema.AttrType) -> bool:
     """Whether a value is of a type of attributes; an empty list is of any list's."""
-    match kind:
-        case Schema.AttrType.INT:
-            return type(value) is int
-        case Schema.AttrType.FLOAT:
-            return type(value) is float
-        case Schema.AttrType.STRING:
-            return type(value) is str
-        case Schema.AttrType.TENSOR:
-            return isinstance(value, np.ndarray)
-    of_lists = {Schema.AttrType.INTS: int, Schema.AttrType.FLOATS: float, Schema.AttrType.STRINGS: str}
-    return isinstance(value, tuple) and all(type(each) is of_lists.get(kind) for each in value)
+    if kind in LISTS:
+        return isinstance(value, tuple) and all(type(each) is LISTS[kind][0] for each in value)
+    return kind in SINGLE and isinstance(value, SINGLE[kind][0]) and not isinstance(value, bool)
 
 
 def _type_name(kind: Schema.AttrType) -> str:
@@ -125,8 +130,8 @@ def _model(operator: Operator, graph: Graph, schema: Schema) -> onnx.ModelProto:
     for name, value in operator.attributes.items():
         if isinstance(value, np.ndarray):
             value = onnx.numpy_helper.from_array(value, name)
-        kind = schema.attributes[name].type.value if name in schema.attributes else None
-        node.attribute.append(onnx.helper.make_attribute(name, value, attr_type=kind))
+        known = {**SINGLE, **LISTS}[schema.attributes[name].type][1] if name in schema.attributes else None
+        node.attribute.append(onnx.helper.make_attribute(name, value, attr_type=known))
     read = [name for name in dict.fromkeys(operator.inputs) if name]
     given = [name for name in read if name in graph.constants and prod(graph.constants[name].shape) <= MOST_GIVEN]
     made = onnx.helper.make_graph(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.convolutions import has_scales_of_outputs, model_macs, zeros_of
-from tilewright.compiler.graph.graph import COLUMN, MACS, ROW, Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import COLUMN, MACS, ROW, Attribute, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import REORDERING
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
@@ -51,7 +51,7 @@ def window_inputs(graph: Graph, machine: Machine) -> tuple[Graph, Mapping[str, W
         tensors[x] = replace(tensors[x], shape=(batch, channels, (height - 1) * step + taps, width))
         fresh = f"{w}.{operator.name}.windows"
         constants[fresh], tensors[fresh] = values, replace(tensors[w], shape=values.shape)
-        attributes: dict[str, Any] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+        attributes: dict[str, Attribute] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
         attributes |= {MACS: model_macs(operator, graph)}
         attributes = {**operator.attributes, **attributes}
         operators.append(replace(operator, inputs=(x, fresh, *operator.inputs[2:]), attributes=attributes))

@@ -50,7 +50,7 @@ from tilewright.compiler.text.attributes import (
     strings,
     tensor_attribute,
 )
-from tilewright.compiler.text.mlir import Block, Operation
+from tilewright.compiler.text.mlir import Attribute, Block, Operation
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
@@ -268,7 +268,7 @@ def _print_affine(affine: Affine) -> str:
     return text.removeprefix(" + ") if not text.startswith(" - ") else "-" + text.removeprefix(" - ")
 
 
-def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str) -> Access:
+def _parse_access(tensor: str, text: Attribute, loops: tuple[NestLoop, ...], nest: str) -> Access:
     match = re.fullmatch(r"([^\n]*?)(?: outside (-?\d{1,18}))?", text, re.ASCII) if isinstance(text, str) else None
     if match is None:
         raise CompileError(f"nest {nest!r}", f"the access is {text!r}", expected="indices, perhaps with `outside`")

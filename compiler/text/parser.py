@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -41,6 +41,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
+
+Item = TypeVar("Item")
 
 MOST_NESTED = 40
 """Operations, lists and dictionaries inside each other; what the compiler prints has up to six."""
@@ -151,7 +153,7 @@ class _Parser:
         self.advance()
         return name
 
-    def separated(self, close: str, item: Callable[[], Any]) -> Iterator[Any]:
+    def separated(self, close: str, item: Callable[[], Item]) -> Iterator[Item]:
         """Items between commas up to the closing mark, which is consumed."""
         while self.token != close:
             yield item()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def operand_load(
         case TensorRead(read) if read in shape.off_chip:
             whole = _box_load(machine, operand, box_read(shape, step, read, sizes))
             box = _mean_box_load(shape, machine, step, operand, read, count, sizes) if around.is_uneven else whole
-            times: Any = _box_loads(shape, step, count, points_outer)
+            times = np.asarray(_box_loads(shape, step, count, points_outer), np.float64)
             if not step.is_dot:
                 times = times * (count.extent[space.lane] / (count.lanes * sizes[space.lane]))
             return Load(times * box.cycles, whole.cycles, count.all, times * box.waits)
@@ -115,7 +115,7 @@ def _mean_box_load(
     What is beyond the tensor's bounds is not loaded.
     """
     batch, row, column = shape.cover.space.points
-    mean: dict[str, Any] = {k: count.extent[k] / -(-count.extent[k] // sizes[k]) for k in (batch, row)}
+    mean: dict[str, Cycles] = {k: count.extent[k] / -(-count.extent[k] // sizes[k]) for k in (batch, row)}
     whole, left = np.divmod(count.extent[column], sizes[column])
     at_end = np.minimum(left, 1)  # tiles
     border, total = shape.borders[read], np.zeros(whole.shape)

@@ -260,7 +260,10 @@ def _views(graph: Graph) -> Iterator[Fault]:
             yield _fault(operator, f"it makes {_said(result)} of {_said(operand)}", "floats of integers with a scale")
 
 
-SAME_INTEGERS = ("reshape", "transpose", "refold", "permute", "take", "space_to_depth", "depth_to_space", "max_pool")
+SAME_INTEGERS = (
+    *("reshape", "transpose", "refold", "permute", "take", "space_to_depth", "depth_to_space"),
+    *("max_pool", "channel_max", "pad"),
+)
 """Operators that move integers, or choose among them: no rounding, so that scales stay."""
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.api import Program
 from tilewright.errors import InputError
 from tilewright.isa.check.footprint import expand, footprint, merge_ranges
 from tilewright.isa.machine.encoding import Instruction
@@ -19,6 +18,7 @@ from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
 from tilewright.profiles.flows import INPUT, flows
+from tilewright.program import Program
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.tables import print_table, print_text
 

@@ -81,6 +81,19 @@ def test_a_pool_of_maxima_keeps_its_scale() -> None:
     assert refused.value.rule == "views"
 
 
+def test_padding_keeps_the_scale_of_what_it_copies() -> None:
+    """No multiplication is made for a copy."""
+    stored, other = (f"tensor<1x2x3x3x!quant.uniform<i8:f32, {scale}:0>>" for scale in (1.0, 2.0))
+    text = f""""graph.network"() ({{
+^bb0(%x: {stored}):
+  %y = "graph.pad"(%x) {{pads = [0, 0, 0, 0], value = 0, name = "p", nodes = []}} : ({stored}) -> {other}
+  "graph.return"(%y) {{outputs = ["y"]}} : ({other}) -> ()
+}}) {{name = "n", opset = 17}} : () -> ()"""
+    with pytest.raises(BrokenRule) as refused:
+        GRAPH.read(text, load_machine("tiny8"))
+    assert "pad 'p': rule views: its operand is int8 of scale 1 and zero point 0, its result" in str(refused.value)
+
+
 def test_a_sum_of_floats_makes_no_integers() -> None:
     text, stored = text_of("residual"), "tensor<1x8x6x6x!quant.uniform<i8:f32, 0.05000000074505806:70>>"
     changed = text.replace("(%x.q.quantize.out, %conv.weight)", "(%x, %conv.weight)")

@@ -9,8 +9,9 @@ import pytest
 
 from tests.compiler.models import conv_model, pool_model, residual_model
 from tests.compiler.pipelines import simplified
+from tilewright.compiler.graph.attribute_rules import ATTRIBUTES
 from tilewright.compiler.graph.graph import CANONICAL
-from tilewright.compiler.graph.rules import ATTRIBUTES, RULES
+from tilewright.compiler.graph.rules import RULES
 from tilewright.compiler.graph.shapes import ANY_RANK, SHAPES
 from tilewright.compiler.levels import GRAPH
 from tilewright.compiler.rules import BrokenRule

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import lcm
 
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.facts import Circuit
@@ -51,6 +52,11 @@ def dma_round_trip(machine: Machine) -> int:
     return machine.dram.latency_cycles + DMA_STAGES
 
 
+def dram_period(machine: Machine) -> int:
+    """Bytes by which a transfer may be moved in DRAM without a change of its beats and bursts."""
+    return lcm(machine.dram.bus_bytes, BURST_BOUNDARY_BYTES)
+
+
 # -- the systolic array ------------------------------------------------------------------------------------------------
 
 MMA_WEIGHT_LEAD = 2
@@ -58,6 +64,11 @@ MMA_WEIGHT_LEAD = 2
 
 MMA_UPDATE = 3
 """Cycles from the read of an accumulator to the first read that sees the new sum."""
+
+
+def mma_tile(machine: Machine) -> int:
+    """The fewest cycles of a weight tile: the rows of the next one come, and no sum is read before its update."""
+    return max(machine.array.rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
 
 
 def mma_read(machine: Machine) -> int:

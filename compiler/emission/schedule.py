@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.dependences import Dependences, dependences
-from tilewright.compiler.emission.durations import Duration, durations
+from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import NEVER, LoadPlan, fills, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Residents, Room
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.engine import Dma, Engine
+from tilewright.isa.templates.work import Work
 from tilewright.isa.timing import dma_round_trip
 
 NONE_AHEAD = "no load comes earlier than its tile{}, because the memories are too full; engines may wait for DRAM"
@@ -68,7 +69,7 @@ class _Work:
     program: TileProgram
     ahead: Ahead
     engines: Sequence[Engine]
-    durations: Sequence[Duration]
+    durations: Sequence[Work]
     before: Dependences
     residents: Residents
     kept: frozenset[int]

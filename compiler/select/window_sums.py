@@ -24,7 +24,7 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights, weight_tiles
 
 READS = 2
 """Cycles of an addition: both of its words come from one bank."""
@@ -96,7 +96,7 @@ def _pays(cover: Cover, dot: Step, adding: InstructionFormat, access: Access, ma
     halo = _halo(access, space, machine.memories[adding.destination.memory].depth)
     pixels = halo * space.trips[space.batch] * rows * columns
     down, across = (space.trips[window_loop(access.index[d], p)] for d, p in ((ROW, space.row), (COLUMN, space.column)))
-    vectors = dot.words // (space.pixels * down * across * -(-space.trips[space.lane] // machine.array.cols))
+    vectors = dot.words // (space.pixels * down * across * weight_tiles(machine, space.trips[space.lane]))
     blocks = -(-space.trips[space.lane] // machine.vector.lanes)
     along = halo * space.trips[space.batch] * rows * space.trips[space.column]
     added = READS * (along * (across - 1) + space.pixels * (down - 1 + blocks))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Rounding
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 
 LEAVES = (Op.SOURCE, Op.IMMEDIATE)
 
@@ -49,19 +51,14 @@ def arithmetic_of(machine: Machine) -> Arithmetic:
     A machine without a product has what its memories hold: the narrowest integers, and the widest.
     """
     number = number_format(machine)
-    for format in machine.formats_of(Template.SYSTOLIC):
-        dot = next((node for node in walk(format.statement.expr) if node.op is Op.DOT), None)
-        leaves = [] if dot is None else [next(_sources(arg)).name for arg in dot.args]
-        found = [format.operand(name).element.type for name in leaves] + [format.destination.element.type]
-        if len(found) == 3 and found[0] and found[1] and found[2]:
+    for format in formats_with(machine, Role.MULTIPLIES):
+        operands = systolic_activations(format), systolic_weights(format), format.destination
+        found = [operand.element.type for operand in operands]
+        if found[0] and found[1] and found[2]:
             return Arithmetic(found[0], found[1], found[2], number)
     held = [memory.element.type for memory in machine.memories.values() if memory.element.type]
     held = sorted(held or [DEFAULT_TYPE.element], key=lambda each: each.bits)
     return Arithmetic(held[0], held[0], held[-1], number)
-
-
-def _sources(expr: Expr) -> Iterator[Expr]:
-    return _nodes(expr, Op.SOURCE)
 
 
 def number_format(machine: Machine) -> NumberFormat:
@@ -73,9 +70,9 @@ def number_format(machine: Machine) -> NumberFormat:
     narrowest counts. A width that no statement has is that of the array's sums: selection finds no instruction that
     needs it, and says so.
     """
-    sums = max((f.destination.element.bits for f in machine.formats_of(Template.SYSTOLIC)), default=MAX_INTEGER_BITS)
+    sums = max((f.destination.element.bits for f in formats_with(machine, Role.MULTIPLIES)), default=MAX_INTEGER_BITS)
     widest: dict[tuple[int, int, bool], tuple[int, int, int]] = {}
-    for format in machine.formats_of(Template.VECTOR):
+    for format in formats_with(machine, Role.COMPUTES):
         for rounded in _requantisations(format.statement.expr):
             kind, widths = _kind_and_widths(rounded, sums)
             widest[kind] = max(widest.get(kind, widths), widths)

@@ -22,7 +22,7 @@ ROOMS = {
         *("key_kinds", "templates", "files", "program", "check", "assembly", "binary", "pages"),
     ),
     "compiler": (
-        *("errors", "fresh_names", "arithmetic", "vectors", "evaluate", "remedy", "text", "rules"),
+        *("errors", "fresh_names", "templates", "arithmetic", "vectors", "evaluate", "remedy", "text", "rules"),
         *("graph", "nest", "importers", "simplify", "columns", "lower", "select", "tile", "tiling", "emission"),
         *("options", "attempts", "levels", "search", "passes", "pass_list", "pipeline", "partition"),
     ),

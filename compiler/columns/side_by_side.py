@@ -24,8 +24,8 @@ from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL, TAKEN, Graph, Operator, Quantization, TensorType, stored_shape
 from tilewright.compiler.simplify.rewrite import drop_dead_code
 from tilewright.compiler.simplify.weights import Weights
+from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.systolic import weight_tiles
 
 Convs = tuple[Operator, ...]
 

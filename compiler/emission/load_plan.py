@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.isa.machine.engine import Direction, Dma, Engine
+from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.work import Work
 
 EARLY_ROUND_TRIPS = 8
@@ -34,7 +35,7 @@ class LoadPlan:
 
 def fills(engine: Engine) -> bool:
     """Whether an engine fills memories from DRAM: its operations, the loads, may change their order."""
-    return isinstance(engine.settings, Dma) and engine.settings.direction is Direction.IN
+    return DRAM in engine.reads
 
 
 def plan_loads(

@@ -22,9 +22,10 @@ from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import NEVER, LoadPlan, fills, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Residents, Room
+from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, engines
-from tilewright.isa.machine.engine import Dma, Engine
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.templates.work import Work
 from tilewright.isa.timing import dma_round_trip
 
@@ -184,7 +185,7 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
     busy, complete = np.array([(each.busy, each.complete) for each in work.durations], np.int64).reshape(-1, 2).T.copy()
     opened = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
     machine_engines = tuple(work.program.machine.engines.values())
-    contexts = [of.settings.contexts if isinstance(of.settings, Dma) else 0 for of in machine_engines]
+    contexts = [facet_of(of.template).most_under_way(of) for of in machine_engines]
     waiting = [plan.loads if fills(of) else np.flatnonzero(engine == of.number).tolist() for of in machine_engines]
     queues = _lists("queue", waiting)
     return WorkColumns(

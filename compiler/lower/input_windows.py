@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from tilewright.compiler.graph.convolutions import has_scales_of_outputs, model_macs, zeros_of
 from tilewright.compiler.graph.graph import COLUMN, MACS, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import REORDERING
+from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.windows import Windows
-from tilewright.isa.templates.systolic import weight_tiles
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, first_found, type_of
 from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, Rounding
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 
@@ -52,7 +53,7 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, number: NumberFor
     One that no statement has is such as activations and accumulators suggest: selection finds no instruction for the
     expression, and says so.
     """
-    nodes = [node for format in machine.formats_of(Template.VECTOR) for node in walk(format.statement.expr)]
+    nodes = [node for format in formats_with(machine, Role.COMPUTES) for node in walk(format.statement.expr)]
     fraction, deviation = first_found(
         _deviation, nodes, (ACTIVATION.bits - 1, IntegerType(ACCUMULATOR.bits // 2, True))
     )

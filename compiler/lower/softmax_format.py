@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 Width = TypeVar("Width")
@@ -108,7 +109,7 @@ def softmax_format(machine: Machine) -> SoftmaxFormat:
     One that no statement has is such as accumulators and activations suggest: selection finds no instruction for the
     expression, and says so.
     """
-    nodes = [node for format in machine.formats_of(Template.VECTOR) for node in walk(format.statement.expr)]
+    nodes = [node for format in formats_with(machine, Role.COMPUTES) for node in walk(format.statement.expr)]
     guesses, guess_shift = first_found(_guesses, nodes, (Table(HALF, INDEX), INDEX.bits))
     return SoftmaxFormat(
         exponentials=first_found(_exponentials, nodes, Table(HALF, INDEX)),

@@ -22,12 +22,12 @@ from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop
 from tilewright.compiler.nest.products import Products, choosing_loops, products_of
 from tilewright.compiler.nest.space import NestSpace, coefficient, nest_space
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.systolic import weight_tiles
 
 START_CYCLES = 500
 """The cost of one more nest, in addition to loading its matrix once more."""

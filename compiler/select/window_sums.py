@@ -20,11 +20,12 @@ from tilewright.compiler.nest.nest import Access, Affine
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient
 from tilewright.compiler.select.bindings import ConstantMatrix, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
+from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.systolic import systolic_activations, systolic_weights, weight_tiles
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 
 READS = 2
 """Cycles of an addition: both of its words come from one bank."""

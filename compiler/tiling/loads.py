@@ -20,6 +20,7 @@ from tilewright.compiler.select.bindings import (
 )
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
+from tilewright.compiler.templates.dma import burst_cycles
 from tilewright.compiler.tiling.shape import (
     Box,
     Cycles,
@@ -38,7 +39,6 @@ from tilewright.compiler.tiling.tile_counts import TileCounts
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.dma import moved_word_bytes
-from tilewright.isa.timing import BURST_BEATS, dma_round_trip
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,7 @@ def _box_load(machine: Machine, operand: Operand, box: Box) -> Load:
     """
     format = find_transfers(machine).load(operand.memory)
     beats = box.words * moved_word_bytes(format, machine) / machine.dram.bus_bytes
-    bursts = box.runs * np.ceil(beats / box.runs / BURST_BEATS)
-    cycles = np.maximum(beats, bursts * dma_round_trip(machine) / format.engine.dma.bursts)
+    cycles = burst_cycles(machine, format.engine, beats, box.runs)
     return Load(cycles, waits=cycles - beats)
 
 

@@ -88,11 +88,6 @@ class SystolicFacet(Facet):
         return f", one for each {'column' if is_transposing(format) else 'row'} of the array"
 
 
-def weight_tiles(machine: Machine, results: int, summed: int = 1) -> int:
-    """The weight tiles of a matrix that makes so many sums of so many products each."""
-    return -(-results // machine.array.cols) * -(-summed // machine.array.rows)
-
-
 def tile_loops(format: InstructionFormat) -> int:
     """How many outer loops of a systolic instruction choose the weight tile; the others stream vectors through it."""
     weights = systolic_weights(format)

@@ -23,7 +23,6 @@ from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.systolic import systolic_weights
 
 MATCHES_TRIED = 64
@@ -46,7 +45,7 @@ def computing_patterns(machine: Machine) -> tuple[Pattern, ...]:
     return tuple(
         Pattern(format, format.statement.dot, len(walk(format.statement.expr)), operands_across_lanes(format))
         for format in machine.formats.values()
-        if DRAM not in {operand.memory for operand in format.operands}
+        if format.in_dram is None
     )
 
 

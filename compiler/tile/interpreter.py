@@ -17,7 +17,7 @@ from tilewright.compiler.tile.program import TileBuffer, TileOperation, TileProg
 from tilewright.isa.language.numeric import wrap
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM, Element
+from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.systolic import systolic_weights
 
 Bytes = NDArray[np.uint8]
@@ -81,7 +81,7 @@ class _Run:
 
     def execute(self) -> None:
         destination = self.format.destination
-        if any(operand.memory == DRAM for operand in self.format.operands):
+        if self.format.in_dram is not None:
             self._scatter(destination, self._gather(self.format.sources[0]))
             return
         leaves: dict[tuple[str, str], Values] = {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.isa.key_kinds import Key, Whole
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.engine import Direction, Dma, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
@@ -88,10 +88,19 @@ class DmaFacet(Facet):
         )
 
 
+def dram_operand(format: InstructionFormat) -> Operand:
+    """The end of a DMA instruction that is in DRAM."""
+    return next(operand for operand in format.operands if operand.memory == DRAM)
+
+
+def chip_operand(format: InstructionFormat) -> Operand:
+    """The on-chip end of a DMA instruction."""
+    return next(operand for operand in format.operands if operand.memory != DRAM)
+
+
 def moved_word_bytes(format: InstructionFormat, machine: Machine) -> int:
     """Bytes of the word that a DMA instruction moves in one iteration."""
-    on_chip = next(operand for operand in format.operands if operand.memory != DRAM)
-    return machine.memories[on_chip.memory].word_bytes
+    return machine.memories[chip_operand(format).memory].word_bytes
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tilewright.isa import timing
 from tilewright.isa.machine.engine import Direction, Engine
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.dma import chip_operand, dram_operand
 from tilewright.simulator.kernel.layout import (
     DMA_BYTE,
     DMA_WORD,
@@ -65,8 +65,7 @@ class DmaFacet(Facet):
 
     def fill(self, rows: Rows) -> None:
         """Runs of contiguous words are the innermost loop, so the address side has one loop less to walk."""
-        source, destination = rows.format.sources[0], rows.format.destination
-        outer, on_chip = (source, destination) if source.memory == DRAM else (destination, source)
+        outer, on_chip = dram_operand(rows.format), chip_operand(rows.format)
         word_bytes = rows.machine.memories[on_chip.memory].word_bytes
         strides = rows.strides(outer, rows.format.loops[-1].name)
         for is_contiguous in (False, True):

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, forms
-from tilewright.isa.templates.work import Access
 
 Contention = Mapping[str, Mapping[str, int]]
 """By buffer, the others and the cycles; buffers of different memories never contend."""
@@ -75,19 +74,20 @@ def contention(program: TileProgram) -> Contention:
 def _columns(program: TileProgram) -> PortColumns:
     numbers = {name: number for number, name in enumerate(program.buffers)}
     memories = {name: number for number, name in enumerate(program.machine.memories)}
-    of_form: dict[int, list[Access]] = {}
-    named: list[list[Access]] = []
-    buffers: list[int] = []
+    of_form: dict[int, list[tuple[str, tuple[int, ...]]]] = {}  # by operand
+    counts, buffers, rows = [0], list[int](), list[tuple[int, ...]]()
     of_each = zip(program.operations, program.of_each(forms), program.of_each(durations), strict=True)
     for operation, form, work in of_each:
         if form not in of_form:
-            of_form[form] = [access for access in work.accesses if access.times]
-        named.append(of_form[form])
-        buffers += [numbers[operation.bases[access.operand.name].buffer] for access in of_form[form]]
-    rows = np.array([(memories[access.operand.memory], *access[1:]) for own in named for access in own], np.int64)
-    memory, words, begin, end, is_write, is_first = rows.reshape(-1, 6).T.copy()
+            accesses = [access for access in work.accesses if access.times]
+            of_form[form] = [(of.operand.name, (memories[of.operand.memory], *of[1:])) for of in accesses]
+        counts.append(len(of_form[form]))
+        for operand, row in of_form[form]:
+            buffers.append(numbers[operation.bases[operand].buffer])
+            rows.append(row)
+    memory, words, begin, end, is_write, is_first = np.array(rows, np.int64).reshape(-1, 6).T.copy()
     return PortColumns(
-        begins=np.cumsum([0, *map(len, named)]),
+        begins=np.cumsum(counts),
         engine=engine_numbers(program),
         busy=np.array([work.busy for work in program.of_each(durations)], np.int64),
         buffer=np.array(buffers, np.int64),

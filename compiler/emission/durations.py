@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilewright.compiler.tile.footprint import reads_destination
 from tilewright.compiler.tile.program import TileOperation, TileProgram, forms
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.templates.table import work_of
+from tilewright.isa.templates.table import facet_of
 from tilewright.isa.templates.work import Task, Work
 from tilewright.isa.timing import dram_period
 
@@ -17,17 +17,18 @@ from tilewright.isa.timing import dram_period
 def durations(program: TileProgram) -> list[Work]:
     """The work of every operation, in program order: how long it is busy, and until when it is complete."""
     machine, known = program.machine, dict[tuple[int, int], Work]()  # by form and place
+    facets = {name: (format, facet_of(format.engine.template)) for name, format in machine.formats.items()}
     period = dram_period(machine)
     found = []
     for operation, form in zip(program.operations, program.of_each(forms), strict=True):
-        format = machine.formats[operation.mnemonic]
+        format, facet = facets[operation.mnemonic]
         place = 0
         if format.in_dram is not None:
             base = operation.bases[format.in_dram.name]
             place = (base.offset + (program.buffers[base.buffer].offset or 0)) % period
         work = known.get((form, place))
         if work is None:
-            work = known[form, place] = work_of(machine, _task(format, operation, place))
+            work = known[form, place] = facet.work(machine, _task(format, operation, place))
         found.append(work)
     return found
 

@@ -29,11 +29,6 @@ def facet_of(template: Template) -> Facet:
             assert_never(never)
 
 
-def work_of(machine: Machine, task: Task) -> Work:
-    """What an instruction takes at the least."""
-    return facet_of(task.format.engine.template).work(machine, task)
-
-
 def works_of(machine: Machine, instructions: Iterable[Instruction]) -> Iterator[Work]:
     """The work of each instruction; those that are alike share one object."""
     known: dict[Hashable, Work] = {}
@@ -44,7 +39,7 @@ def works_of(machine: Machine, instructions: Iterable[Instruction]) -> Iterator[
         key = place, instruction.format.shape(instruction.values)
         work = known.get(key)
         if work is None:
-            work = known[key] = work_of(machine, _task(instruction, place))
+            work = known[key] = facet_of(instruction.engine.template).work(machine, _task(instruction, place))
         yield work
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -41,3 +44,9 @@ def test_only_transfers_have_a_limit_of_their_own() -> None:
     machine = load_machine("base16")
     limits = {name: facet_of(engine.template).most_under_way(engine) for name, engine in machine.engines.items()}
     assert limits == {"load": 4, "mma": 0, "vec": 0, "store": 2}
+
+
+def test_only_the_table_names_templates(repository: Path) -> None:
+    """What else the compiler asks of an engine, it asks a facet or the instruction's statement."""
+    sources = [path for path in (repository / "compiler").rglob("*.py") if re.search(r"\bTemplate\b", path.read_text())]
+    assert sources == [repository / "compiler/templates/table.py"]

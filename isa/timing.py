@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import lcm
 
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.facts import Circuit
@@ -50,11 +49,6 @@ DMA_STAGES = 6
 def dma_round_trip(machine: Machine) -> int:
     """From the start of a load to its first word on chip, when nothing else is under way on the bus."""
     return machine.dram.latency_cycles + DMA_STAGES
-
-
-def dram_period(machine: Machine) -> int:
-    """Bytes by which a transfer may be moved in DRAM without a change of its beats and bursts."""
-    return lcm(machine.dram.bus_bytes, BURST_BOUNDARY_BYTES)
 
 
 # -- the systolic array ------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from __future__ import annotations
 from tilewright.compiler.tile.footprint import reads_destination
 from tilewright.compiler.tile.program import TileOperation, TileProgram, forms
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.templates.dma import dram_period
 from tilewright.isa.templates.table import facet_of
 from tilewright.isa.templates.work import Task, Work
-from tilewright.isa.timing import dram_period
 
 
 def durations(program: TileProgram) -> list[Work]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
+from math import lcm
 
 import numpy as np
 
@@ -101,6 +102,11 @@ def chip_operand(format: InstructionFormat) -> Operand:
 def moved_word_bytes(format: InstructionFormat, machine: Machine) -> int:
     """Bytes of the word that a DMA instruction moves in one iteration."""
     return machine.memories[chip_operand(format).memory].word_bytes
+
+
+def dram_period(machine: Machine) -> int:
+    """Bytes by which a transfer may be moved in DRAM without a change of its beats and bursts."""
+    return lcm(machine.dram.bus_bytes, BURST_BOUNDARY_BYTES)
 
 
 @lru_cache(maxsize=4096)

@@ -8,12 +8,11 @@ from typing import assert_never
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.dma import DmaFacet
+from tilewright.isa.templates.dma import DmaFacet, dram_period
 from tilewright.isa.templates.facet import Facet
 from tilewright.isa.templates.systolic import SystolicFacet
 from tilewright.isa.templates.vector import VectorFacet
 from tilewright.isa.templates.work import Task, Work
-from tilewright.isa.timing import dram_period
 
 
 def facet_of(template: Template) -> Facet:

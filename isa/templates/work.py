@@ -22,7 +22,7 @@ class Task:
     format: InstructionFormat
     trips: tuple[int, ...]  # of each loop, outermost first
     adds: bool = False  # to what its destination holds
-    place: int = 0  # the byte of DRAM at which it begins, or one that `timing.dram_period` makes the same
+    place: int = 0  # the byte of DRAM at which it begins, or one that `dram_period` makes the same
     strides: tuple[int, ...] = ()  # in DRAM, of each loop
 
     @property

@@ -152,10 +152,14 @@ class MmaEngine(wiring.Component):
 
 def systolic_array(machine: Machine) -> SystolicArray:
     """The array of a machine that has instructions for it."""
-    formats = machine.formats_of(Template.SYSTOLIC)
-    a, w = systolic_activations(formats[0]), systolic_weights(formats[0])
-    can_transpose = any(map(is_transposing, formats))
-    return SystolicArray(machine.array.rows, machine.array.cols, _type(a.element), _type(w.element), can_transpose)
+    can_transpose = any(map(is_transposing, machine.formats_of(Template.SYSTOLIC)))
+    return SystolicArray(machine.array.rows, machine.array.cols, *factor_types(machine), can_transpose)
+
+
+def factor_types(machine: Machine) -> tuple[IntegerType, IntegerType]:
+    """The types of the activations and of the weights that an array multiplies."""
+    format = machine.formats_of(Template.SYSTOLIC)[0]
+    return _type(systolic_activations(format).element), _type(systolic_weights(format).element)
 
 
 class WeightReader(wiring.Component):

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.compiler.requantization import NumberFormat, Types, narrowest, widths_by_types
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, Rounding, type_of
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,10 @@ def arithmetic_of(machine: Machine) -> Arithmetic:
 
 def _types(machine: Machine) -> tuple[IntegerType, IntegerType, IntegerType]:
     """Those of activations, weights and sums."""
-    for format in machine.formats_of(Template.SYSTOLIC):
-        dot = next((node for node in walk(format.statement.expr) if node.op is Op.DOT), None)
-        leaves = [] if dot is None else [next(_nodes(arg, Op.SOURCE)).name for arg in dot.args]
-        found = [format.operand(name).element.type for name in leaves] + [format.destination.element.type]
-        if len(found) == 3 and found[0] and found[1] and found[2]:
+    for format in formats_with(machine, Role.MULTIPLIES):
+        operands = systolic_activations(format), systolic_weights(format), format.destination
+        found = [operand.element.type for operand in operands]
+        if found[0] and found[1] and found[2]:
             return found[0], found[1], found[2]
     held = [memory.element.type for memory in machine.memories.values() if memory.element.type]
     held = sorted(held or [DEFAULT_TYPE.element], key=lambda each: each.bits)
@@ -64,7 +65,7 @@ def _types(machine: Machine) -> tuple[IntegerType, IntegerType, IntegerType]:
 
 def _tables(machine: Machine) -> Iterator[IntegerType]:
     """The types of integers that have a table with an entry for each."""
-    for format in machine.formats_of(Template.VECTOR):
+    for format in formats_with(machine, Role.COMPUTES):
         for node in _nodes(format.statement.expr, Op.LUT):
             index = type_of(node.args[0].range)
             if format.operand(node.name).block == index.count:

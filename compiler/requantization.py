@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Rounding
 from tilewright.isa.language.operations import ACROSS_LANES, OVER_WORDS, REDUCTIONS, Op, combining
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 LEAVES = (Op.SOURCE, Op.IMMEDIATE)
@@ -64,7 +65,7 @@ def widths_by_types(machine: Machine, sums: IntegerType) -> dict[Types, NumberFo
     """
     limits = _without_fields(machine)
     widest: dict[Types, dict[_Kind, NumberFormat]] = {}
-    for format in machine.formats_of(Template.VECTOR):
+    for format in formats_with(machine, Role.COMPUTES):
         for rounded in _requantisations(format.statement.expr):
             to = format.destination.element.type
             assert to is not None, f"{format.mnemonic} writes a structure"
@@ -80,7 +81,7 @@ _Kind = tuple[int, int, bool]
 
 def _without_fields(machine: Machine) -> NumberFormat:
     """The widths where no statement has any."""
-    sums = max((f.destination.element.bits for f in machine.formats_of(Template.SYSTOLIC)), default=MAX_INTEGER_BITS)
+    sums = max((f.destination.element.bits for f in formats_with(machine, Role.MULTIPLIES)), default=MAX_INTEGER_BITS)
     return NumberFormat(sums, MAX_INTEGER_BITS.bit_length(), sums, machine.rounding)
 
 

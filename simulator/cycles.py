@@ -35,7 +35,7 @@ from tilewright.simulator.kernel.layout import (
     WAIT,
     WAIT_FAULT,
 )
-from tilewright.simulator.templates.facet import facet_of
+from tilewright.simulator.templates.table import facet_of
 
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}
 
@@ -125,7 +125,7 @@ class _Reset:
     def _rows(self, machine: Machine, template: Template, askers: list[int]) -> NDArray[Any]:
         """The record of a template, a row for each engine in the order of their numbers."""
         facet, engines = facet_of(template), machine.of(template)
-        rows = np.zeros(len(engines), facet.RECORD)
+        rows = np.zeros(len(engines), facet.record)
         for row, engine in enumerate(engines):
             self.engines[engine.number]["row"] = row
             places = {f"at_{name}": self._place(ring) for name, ring in facet.rings(machine, engine).items()}

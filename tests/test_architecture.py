@@ -22,7 +22,18 @@ ROOMS = {
         *("key_kinds", "templates", "files", "program", "check", "assembly", "binary", "pages"),
     ),
     "compiler": (
-        *("errors", "fresh_names", "requantization", "arithmetic", "vectors", "evaluate", "remedy", "text", "rules"),
+        *(
+            "errors",
+            "fresh_names",
+            "templates",
+            "requantization",
+            "arithmetic",
+            "vectors",
+            "evaluate",
+            "remedy",
+            "text",
+        ),
+        "rules",
         *("graph", "nest", "importers", "simplify", "columns", "lower", "select", "tile", "tiling", "emission"),
         *(
             "options",

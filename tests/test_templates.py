@@ -11,7 +11,7 @@ import pytest
 
 from tests.copied_tree import copied_tree
 
-PACKAGES = ("isa", "rtl", "codesign")
+PACKAGES = ("isa", "simulator", "compiler", "rtl", "codesign")
 """Those with a file for each template."""
 
 SETTINGS = '''
@@ -37,6 +37,7 @@ from tilewright.isa.machine.engine import Direction, Fill, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.isa.templates.facet import Facet
+from tilewright.isa.templates.work import Access, Task, Work
 
 
 class FillFacet(Facet):
@@ -51,6 +52,10 @@ class FillFacet(Facet):
     def violations(self, format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:
         if format.sources:
             yield "a fill engine has no sources"
+
+    def work(self, machine: Machine, task: Task) -> Work:
+        words = task.iterations
+        return Work(words, words, (Access(task.format.destination, words, 0, words, is_write=True),))
 
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
         yield f"    {format.destination.name} ← {format.statement.text.partition('=')[2].strip()}"

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 
 from tilewright.compiler.arithmetic import Arithmetic
 from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, first_found
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, make, walk
 from tilewright.isa.language.numeric import IntegerType, Rounding, type_of
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 
@@ -56,7 +57,7 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, arithmetic: Arith
     One that no statement has is such as activations and sums suggest: selection finds no instruction for the
     expression, and says so.
     """
-    nodes = [node for format in machine.formats_of(Template.VECTOR) for node in walk(format.statement.expr)]
+    nodes = [node for format in formats_with(machine, Role.COMPUTES) for node in walk(format.statement.expr)]
     sums, half = arithmetic.sum, arithmetic.sum.bits // 2
     suggested = arithmetic.activation.bits - 1, IntegerType(half, True)
     fraction, deviation = first_found(_deviation, nodes, suggested)

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tilewright.compiler.arithmetic import Arithmetic
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, type_of
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 Width = TypeVar("Width")
@@ -109,7 +110,7 @@ def softmax_format(machine: Machine, arithmetic: Arithmetic) -> SoftmaxFormat:
     One that no statement has is such as sums and activations suggest: selection finds no instruction for the
     expression, and says so.
     """
-    nodes = [node for format in machine.formats_of(Template.VECTOR) for node in walk(format.statement.expr)]
+    nodes = [node for format in formats_with(machine, Role.COMPUTES) for node in walk(format.statement.expr)]
     sums, half = arithmetic.sum, IntegerType(arithmetic.sum.bits // 2, False)
     index = IntegerType(arithmetic.activation.bits, False)
     guesses, guess_shift = first_found(_guesses, nodes, (Table(half, index), index.bits))

@@ -38,6 +38,7 @@ from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import word_parts
 
 KnownTables = dict[Hashable, NDArray[Any]]
 """Tables by what the nests mean that they stand for."""
@@ -86,7 +87,7 @@ def streamed(cover: Cover, machine: Machine) -> int:
     loads = 0
     for step in cover.steps:
         for operand in step.format.sources:
-            cycles = -(-machine.memories[operand.memory].word_bytes // machine.dram.bus_bytes)
+            cycles = word_parts(machine.memories[operand.memory].word_bytes, machine.dram.bus_bytes)
             loads += cycles * _constant_words(cover, step, operand, machine.vector.lanes)
     return sum(cover.words.values()) + loads
 

@@ -22,6 +22,7 @@ from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop
 from tilewright.compiler.nest.products import Products, choosing_loops, products_of
 from tilewright.compiler.nest.space import NestSpace, coefficient, nest_space
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.numeric import Interval
@@ -82,10 +83,10 @@ def _pays(matrix: Access, numbers: int, space: NestSpace, machine: Machine) -> b
     """Whether the saved products take longer than the extra additions and one more load of the matrix."""
     if vector_blocks(machine) > 1 or not choosing_loops(matrix, space) <= {space.batch}:
         return False
-    units = -(-space.trips[space.lane] // machine.array.cols)
-    blocks = prod(-(-space.trips[loop] // machine.array.rows) for loop in space.reduce)
-    again = START_CYCLES + units * blocks * machine.array.rows * space.trips[space.batch]
-    return numbers * space.pixels * units * blocks > space.pixels * units + again
+    results, summed = space.trips[space.lane], prod(space.trips[loop] for loop in space.reduce)
+    tiles = weight_tiles(machine, results, summed)
+    again = START_CYCLES + tiles * machine.array.rows * space.trips[space.batch]
+    return numbers * space.pixels * tiles > space.pixels * weight_tiles(machine, results) + again
 
 
 def _columns(

@@ -20,7 +20,7 @@ from tilewright.compiler.select.bindings import (
 )
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
-from tilewright.compiler.tile.footprint import dma_word_bytes
+from tilewright.compiler.templates.dma import burst_cycles
 from tilewright.compiler.tiling.shape import (
     Box,
     Cycles,
@@ -38,7 +38,7 @@ from tilewright.compiler.tiling.surroundings import Surroundings
 from tilewright.compiler.tiling.tile_counts import TileCounts
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import BURST_BEATS, dma_round_trip
+from tilewright.isa.templates.dma import moved_word_bytes
 
 
 @dataclass(frozen=True)
@@ -137,9 +137,8 @@ def _box_load(machine: Machine, operand: Operand, box: Box) -> Load:
     many are under way at a time.
     """
     format = find_transfers(machine).load(operand.memory)
-    beats = box.words * dma_word_bytes(machine, format) / machine.dram.bus_bytes
-    bursts = box.runs * np.ceil(beats / box.runs / BURST_BEATS)
-    cycles = np.maximum(beats, bursts * dma_round_trip(machine) / format.engine.dma.bursts)
+    beats = box.words * moved_word_bytes(format, machine) / machine.dram.bus_bytes
+    cycles = burst_cycles(machine, format.engine, beats, box.runs)
     return Load(cycles, waits=cycles - beats)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from tilewright.isa.check.footprint import expand, footprint, merge_ranges
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.demands import moved_bytes
 from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
 from tilewright.profiles.flows import INPUT, flows
@@ -103,9 +103,7 @@ def _loaded(program: Binary, instructions: Sequence[Instruction]) -> list[dict[s
     for one in instructions:
         if one.format.sources and one.format.sources[0].memory == DRAM:
             access = footprint(one, program.machine)[0]
-            words = prod(one.trips.values())
-            word_bytes = program.machine.memories[one.format.destination.memory].word_bytes
-            moved[access.place] = moved.get(access.place, 0) + words * word_bytes
+            moved[access.place] = moved.get(access.place, 0) + moved_bytes(one, program.machine)
             touched.setdefault(access.place, []).append(access.ranges)
     return [
         {"region": region, "bytes": size, "times": round(size / _distinct(touched[region]), 2)}

@@ -42,8 +42,8 @@ def _remembered(component: wiring.Component, is_restarted: bool, left_out: tuple
 
 
 def _mark_used(component: wiring.Component) -> None:
-    """Amaranth warns of what is described in vain, and of what that holds."""
-    component._MustUse__used = True
+    """Amaranth warns of what is described in vain, and of what that holds; what it would say points at the part."""
+    component._MustUse__used, component._MustUse__context = True, None
     for inner in vars(component).values():
         if isinstance(inner, wiring.Component):
             _mark_used(inner)

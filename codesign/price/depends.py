@@ -33,6 +33,7 @@ from tilewright.rtl.memory import BankedMemory
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.nest import NestWalker, Walk
 from tilewright.rtl.ports import read_ports, write_ports
+from tilewright.rtl.registers import Registers, isa_hash_word
 from tilewright.rtl.runs import Bursts, dram_operand, dram_word_bytes
 from tilewright.rtl.store import StoreEngine
 from tilewright.rtl.table_memory import TableMemory
@@ -76,6 +77,11 @@ def _(part: Counters) -> Hashable:
     machine = part.machine
     engines = tuple((engine.name, engine.number, engine.template) for engine in machine.engines.values())
     return machine.counting, engines, machine.dram.bus_bytes
+
+
+@facts_of.register
+def _(part: Registers) -> Hashable:
+    return part.map, part.machine.dram.offset_bits, isa_hash_word(part.machine)
 
 
 @facts_of.register
@@ -129,7 +135,9 @@ def _(part: Bursts) -> Hashable:
 def _(part: Dispatch) -> Hashable:
     """What its queues keep, and where each format has its opcode and waits."""
     machine = part.machine
-    engines = tuple((each.name, each.queue_depth, tuple(of.opcode for of in machine.formats_of(each))) for each in part.engines)
+    engines = tuple(
+        (each.name, each.queue_depth, tuple(of.opcode for of in machine.formats_of(each))) for each in part.engines
+    )
     waits = tuple(_places(each, [f"wait.{name}" for name in machine.engines]) for each in machine.formats.values())
     return engines, tuple(part.kept), waits, machine.wait_bits, machine.instruction_bytes, machine.dram.bus_bytes
 

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 from zlib import crc32
 
-from amaranth.hdl import Const, Elaboratable, Fragment, Instance, MemoryInstance, Module, ResetInserter, Shape, Signal, Value
+from amaranth.hdl import (
+    Const,
+    Elaboratable,
+    Fragment,
+    Instance,
+    MemoryInstance,
+    Module,
+    ResetInserter,
+    Shape,
+    Signal,
+    Value,
+)
 from amaranth.hdl._ast import Assign, Concat, Operator, Part, SignalSet, Slice, Statement, Switch, SwitchValue
 from amaranth.hdl._xfrm import TransformedElaboratable
 from amaranth.lib import wiring

@@ -28,8 +28,8 @@ from tilewright.isa.machine.machine import Machine
 SIZES = {
     "array.rows": (16, 24, 40),
     "array.cols": (16, 24, 40),
-    "memories.act.kib": (20, 24, 28),
-    "memories.wgt.kib": (20, 24, 28),
+    "memories.act.kib": (28, 30, 32),
+    "memories.wgt.kib": (28, 30, 32),
     "engines.mma.queue": (2, 3, 8),
     "engines.load.bursts": (2, 3, 9),
     "engines.store.beats": (2, 3, 9),

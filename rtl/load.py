@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,6 +19,7 @@ from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, KeptInstruction, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.kept_bits import kept_bits
 from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import write_members, write_ports
 from tilewright.rtl.runs import Bursts, RegionTable
 
@@ -48,7 +49,9 @@ class LoadEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m, flight = Module(), self.engine.dma
         m.submodules.bursts = bursts = self.bursts
         m.submodules.burst_queue = burst_queue = ShownFifo(QueuedBurst(self.machine), flight.bursts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -19,6 +19,7 @@ from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest
 from tilewright.rtl.interfaces import FAULT_ADDRESS_BITS, StartedInstruction, index_bits
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.outline import outlined
 
 PAGE_BITS = bits_for(BURST_BOUNDARY_BYTES - 1)
 """Of an offset in a page: bursts stay in theirs, and bases of regions are those of pages."""
@@ -71,7 +72,9 @@ class Bursts(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         m.submodules.walker = walker = self.walker
         ends_run = Signal(name="ends_run")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,6 +17,7 @@ from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import read_members, read_ports
 from tilewright.rtl.runs import Bursts, RegionTable
 
@@ -50,7 +51,9 @@ class StoreEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         m.submodules.reader = reader = self.reader
         m.submodules.bursts = bursts = self.bursts

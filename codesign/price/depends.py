@@ -17,6 +17,7 @@ from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Operand
 from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.dma import dram_operand, moved_word_bytes
 from tilewright.isa.timing import can_be_refused
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.beats import Window
@@ -34,7 +35,7 @@ from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.nest import NestWalker, Walk
 from tilewright.rtl.ports import read_ports, write_ports
 from tilewright.rtl.registers import Registers, isa_hash_word
-from tilewright.rtl.runs import Bursts, dram_operand, dram_word_bytes
+from tilewright.rtl.runs import Bursts
 from tilewright.rtl.store import StoreEngine
 from tilewright.rtl.table_memory import TableMemory
 from tilewright.rtl.vector import VectorEngine
@@ -127,7 +128,7 @@ def _places(format: InstructionFormat, names: Iterable[str]) -> Hashable:
 def _(part: Bursts) -> Hashable:
     """What its walker depends on, and of each format the region and the bytes of a word."""
     regions = tuple(_places(each, [f"{dram_operand(each).name}.region"]) for each in part.formats)
-    words = tuple(dram_word_bytes(part.machine, each) for each in part.formats)
+    words = tuple(moved_word_bytes(each, part.machine) for each in part.formats)
     return facts_of(part.walker), regions, words, index_bits(part.machine), part.bus_bytes
 
 

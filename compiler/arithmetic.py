@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tilewright.compiler.requantization import NumberFormat, Types, narrowest, widths_by_types
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Rounding
+from tilewright.isa.language.numeric import IntegerType, Rounding, type_of
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
-
-LEAVES = (Op.SOURCE, Op.IMMEDIATE)
-
-
-@dataclass(frozen=True, slots=True)
-class NumberFormat:
-    """What every requantising instruction of a machine can hold; constants are rounded to these widths.
-
-    `scale_bits` are of a non-negative multiplier: a normalised one is in [2**(scale_bits - 1), 2**scale_bits).
-    `shift_bits` are of a shift count, `bias_bits` of a signed bias.
-    """
-
-    scale_bits: int
-    shift_bits: int
-    bias_bits: int
-    rounding: Rounding
-
-    @property
-    def max_shift(self) -> int:
-        return min((1 << self.shift_bits) - 1, MAX_INTEGER_BITS - 1)
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """The types of activations, weights and sums, and the widths with which sums become activations again."""
+    """The types of activations, weights and sums; how integers of one type become those of another; and tables."""
 
     activation: IntegerType
     weight: IntegerType
     sum: IntegerType
-    number: NumberFormat
+    rounding: Rounding
+    widths: Mapping[Types, NumberFormat]
+    narrowest: NumberFormat  # of all these
+    tables: frozenset[IntegerType]  # what instructions look up
+
+    def requantization(self, of: IntegerType, to: IntegerType) -> NumberFormat:
+        """The widths that instructions have which make integers of a type of those of another.
+
+        Where there is none, those that all requantising instructions have: one of these may serve.
+        """
+        return self.widths.get((of, to), self.narrowest)
+
+    def entries(self, index: IntegerType) -> int:
+        """How many entries the tables have in which instructions look integers of a type up; 0 if none does."""
+        return index.count if index in self.tables else 0
 
 
 def arithmetic_of(machine: Machine) -> Arithmetic:
@@ -48,80 +45,32 @@ def arithmetic_of(machine: Machine) -> Arithmetic:
 
     A machine without a product has what its memories hold: the narrowest integers, and the widest.
     """
-    number = number_format(machine)
-    for format in machine.formats_of(Template.SYSTOLIC):
-        dot = next((node for node in walk(format.statement.expr) if node.op is Op.DOT), None)
-        leaves = [] if dot is None else [next(_sources(arg)).name for arg in dot.args]
-        found = [format.operand(name).element.type for name in leaves] + [format.destination.element.type]
-        if len(found) == 3 and found[0] and found[1] and found[2]:
-            return Arithmetic(found[0], found[1], found[2], number)
+    activation, weight, sums = _types(machine)
+    widths = widths_by_types(machine, sums)
+    tables = frozenset(_tables(machine))
+    return Arithmetic(activation, weight, sums, machine.rounding, widths, narrowest(widths.values(), machine), tables)
+
+
+def _types(machine: Machine) -> tuple[IntegerType, IntegerType, IntegerType]:
+    """Those of activations, weights and sums."""
+    for format in formats_with(machine, Role.MULTIPLIES):
+        operands = systolic_activations(format), systolic_weights(format), format.destination
+        found = [operand.element.type for operand in operands]
+        if found[0] and found[1] and found[2]:
+            return found[0], found[1], found[2]
     held = [memory.element.type for memory in machine.memories.values() if memory.element.type]
     held = sorted(held or [DEFAULT_TYPE.element], key=lambda each: each.bits)
-    return Arithmetic(held[0], held[0], held[-1], number)
+    return held[0], held[0], held[-1]
 
 
-def _sources(expr: Expr) -> Iterator[Expr]:
-    return _nodes(expr, Op.SOURCE)
-
-
-def number_format(machine: Machine) -> NumberFormat:
-    """The widths that every kind of requantisation of the machine can hold.
-
-    A requantisation is `clamp(round_shift(…, shift) + zero, low, high)`, anywhere in a vector statement. Its kind is
-    what it scales: sums with a bias, one value, two, or a product of two. Of each kind the widest instruction counts,
-    so that another one of the same kind, or one that rounds for other purposes, changes no bits. Of all kinds the
-    narrowest counts. A width that no statement has is that of the array's sums: selection finds no instruction that
-    needs it, and says so.
-    """
-    sums = max((f.destination.element.bits for f in machine.formats_of(Template.SYSTOLIC)), default=MAX_INTEGER_BITS)
-    widest: dict[tuple[int, int, bool], tuple[int, int, int]] = {}
-    for format in machine.formats_of(Template.VECTOR):
-        for rounded in _requantisations(format.statement.expr):
-            kind, widths = _kind_and_widths(rounded, sums)
-            widest[kind] = max(widest.get(kind, widths), widths)
-    scales, shifts, biases = zip(*widest.values(), (sums, MAX_INTEGER_BITS.bit_length(), sums), strict=True)
-    return NumberFormat(min(scales), min(shifts), min(biases), machine.rounding)
-
-
-def _requantisations(expr: Expr) -> Iterator[Expr]:
-    """Every `round_shift` that a clamp closes, with an offset added or without."""
-    for high in _nodes(expr, Op.MIN):
-        for low in (arg for arg in high.args if arg.op is Op.MAX):
-            for value in low.args:
-                inner = value.args if value.op is Op.ADD else (value,)
-                yield from (node for node in inner if node.op is Op.ROUND_SHIFT)
-
-
-def _kind_and_widths(rounded: Expr, sums: int) -> tuple[tuple[int, int, bool], tuple[int, int, int]]:
-    """(products, scales, has a bias), and the bits of its scales, shift and bias."""
-    value, count = rounded.args
-    products = _own_products(value)
-    # A signed scale, of a difference, has one bit more than its magnitude; a plain operand is no scale.
-    factors = [leaf for p in products for leaf in _leaves(p) if leaf.op is Op.IMMEDIATE or leaf.field]
-    scales = [leaf.range.high.bit_length() for leaf in factors]
-    biases = [min(leaf.range.bits for leaf in leaves) for p in products for leaves in _sums(p)]
-    shift = count.range.high.bit_length() if count.op in LEAVES else MAX_INTEGER_BITS.bit_length()
-    return (len(products), len(scales), bool(biases)), (min(scales, default=sums), shift, min(biases, default=sums))
-
-
-def _own_products(value: Expr) -> list[Expr]:
-    """The products that a `round_shift` scales itself, not those of a requantisation inside it."""
-    if value.op is Op.ROUND_SHIFT:
-        return []
-    inner = [product for arg in value.args for product in _own_products(arg)]
-    return [value, *inner] if value.op is Op.MUL else inner
+def _tables(machine: Machine) -> Iterator[IntegerType]:
+    """The types of integers that have a table with an entry for each."""
+    for format in formats_with(machine, Role.COMPUTES):
+        for node in _nodes(format.statement.expr, Op.LUT):
+            index = type_of(node.args[0].range)
+            if format.operand(node.name).block == index.count:
+                yield index
 
 
 def _nodes(expr: Expr, op: Op) -> Iterator[Expr]:
     return (node for node in walk(expr) if node.op is op)
-
-
-def _leaves(expr: Expr) -> list[Expr]:
-    return [arg for arg in expr.args if arg.op in LEAVES]
-
-
-def _sums(product: Expr) -> Iterator[list[Expr]]:
-    """The operands of each `a + bias` that is multiplied."""
-    for arg in product.args:
-        if arg.op is Op.ADD and len(_leaves(arg)) == 2:
-            yield _leaves(arg)

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.emission.rules import ORDERED_RULES, PLACED_RULES
 from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
+from tilewright.compiler.graph.end_rules import END_RULES
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.graph.rules import RULES as GRAPH_RULES
 from tilewright.compiler.graph.text import parse_graph, print_graph
+from tilewright.compiler.importers.node_rules import NODE_RULES
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.rules import RULES as NEST_RULES
 from tilewright.compiler.nest.text import parse_nests, print_nests
-from tilewright.compiler.rules import BrokenRule, Rule, line_of, require
+from tilewright.compiler.rules import BrokenRule, NamedRule, Rule, line_of, require
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.rules import RULES as COVER_RULES
 from tilewright.compiler.select.text import parse_selection, print_selection
@@ -31,10 +34,35 @@ from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 
-Value = TypeVar("Value")
-
 Form = Graph | NestProgram | Selection | TileProgram | PlacedTiles | OrderedTiles | Program
 """A network at one of the levels: what passes hand on."""
+
+Value = TypeVar("Value", bound=Form)
+
+Source = str | Path | bytes
+"""A model as the first pass takes it."""
+
+
+class AnyLevel(Protocol):
+    """A level, whichever class its values have; what is given to it must be of that class."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def rules(self) -> Sequence[NamedRule]: ...
+    @property
+    def comment(self) -> str: ...
+    @property
+    def suffix(self) -> str: ...
+
+    def text(self, value: Form) -> str:
+        """A value as text."""
+
+    def read(self, text: str, machine: Machine) -> Form:
+        """The value of a text, which keeps the rules; raises CompileError or IsaError with the line at fault."""
+
+    def require(self, value: Form) -> None:
+        """Raise BrokenRule for the first rule that a value breaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +90,37 @@ class Level(Generic[Value]):
             raise broken.at(line_of(parse_operation(text), broken.fault.subject)) from None
         return value
 
-    def require(self, value: Value) -> None:
+    def require(self, value: Form) -> None:
         """Raise BrokenRule for the first rule that a value breaks."""
-        require(self.rules, value)
+        require(self.rules, self.of(value))
+
+    def text(self, value: Form) -> str:
+        """`print`, of a value that is known to be of this level only now."""
+        return self.print(self.of(value))
+
+    def of(self, value: Form | Source) -> Value:
+        """A value that is of this level."""
+        assert isinstance(value, self.value), f"{self.name} expected, got {type(value).__name__}"
+        return value
 
 
-GRAPH = Level("graph", Graph, print_graph, lambda text, machine: parse_graph(text), GRAPH_RULES)
+class Models:
+    """What the first pass takes, in the place of a level."""
+
+    name = "a model"
+
+    def of(self, value: Form | Source) -> Source:
+        """A model."""
+        assert isinstance(value, str | Path | bytes), f"a model expected, got {type(value).__name__}"
+        return value
+
+
+MODELS = Models()
+
+
+GRAPH = Level(
+    "graph", Graph, print_graph, lambda text, machine: parse_graph(text), (*GRAPH_RULES, *END_RULES, *NODE_RULES)
+)
 """Operators on tensors."""
 
 NESTS = Level("nests", NestProgram, print_nests, lambda text, machine: parse_nests(text), NEST_RULES)
@@ -88,5 +141,5 @@ ORDERED_TILES = Level("ordered tiles", OrderedTiles, print_ordered, parse_ordere
 INSTRUCTIONS = Level("instructions", Program, disassemble, assemble, comment="#", suffix=".s")
 """The program; its text is assembly. The checker proves what other levels have rules for."""
 
-RULED: Sequence[Level[Any]] = (GRAPH, NESTS, COVERS, TILES, PLACED_TILES, ORDERED_TILES)
+RULED: Sequence[AnyLevel] = (GRAPH, NESTS, COVERS, TILES, PLACED_TILES, ORDERED_TILES)
 """The levels that have rules, in order."""

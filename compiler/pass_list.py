@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.passes import MACHINE_FROM, Pass, in_order
+from tilewright.compiler.passes import MACHINE_FROM, SIZED_FROM, AnyPass, in_order
 
 LEFT_OUT = "-"
 """What begins the name of a pass that is left out."""
@@ -17,12 +16,19 @@ LEFT_OUT = "-"
 class PassList:
     """Passes in the order in which they run. A position is one among them."""
 
-    passes: tuple[Pass[Any, Any], ...]
+    passes: tuple[AnyPass, ...]
+    sized: Collection[str]  # passes that sizes of memories matter to
+
+    @staticmethod
+    def standard(passes: tuple[AnyPass, ...]) -> PassList:
+        """All passes in their usual order."""
+        names = [step.name for step in passes]
+        return PassList(passes, names[names.index(SIZED_FROM) :])
 
     def names(self) -> tuple[str, ...]:
         return tuple(step.name for step in self.passes)
 
-    def named(self, name: str) -> Pass[Any, Any]:
+    def named(self, name: str) -> AnyPass:
         """The pass of a name; raises CompileError when there is none."""
         return self.passes[self.position(name)]
 
@@ -33,13 +39,13 @@ class PassList:
             raise CompileError(fact=f"there is no pass {name!r}", expected=f"one of {', '.join(names)}")
         return names.index(name)
 
-    def step(self, name: str) -> tuple[Pass[Any, Any], ...]:
+    def step(self, name: str) -> tuple[AnyPass, ...]:
         """The pass of a name alone; nothing if it is left out."""
         return tuple(step for step in self.passes if step.name == name)
 
-    def first_of(self, wanted: Collection[str]) -> int:
-        """Where the first of some passes is."""
-        return next(position for position, step in enumerate(self.passes) if step.name in wanted)
+    def sized_from(self) -> int:
+        """The position of the first pass that sizes of memories matter to."""
+        return next(position for position, step in enumerate(self.passes) if step.name in self.sized)
 
     def after(self, wanted: Collection[str]) -> int:
         """The position behind the last of some passes."""
@@ -79,4 +85,4 @@ def listed(names: Sequence[str], standard: PassList) -> PassList:
     last = standard.names()[-1]
     if names[-1] != last:
         raise CompileError(fact=f"the list ends with {names[-1]}", expected=f"{last}, which makes the program")
-    return PassList(in_order(passes))
+    return PassList(in_order(passes), standard.sized)

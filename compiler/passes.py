@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from tilewright.compiler.columns.decide import join_columns
 from tilewright.compiler.columns.side_by_side import join_products
@@ -22,11 +21,15 @@ from tilewright.compiler.levels import (
     COVERS,
     GRAPH,
     INSTRUCTIONS,
+    MODELS,
     NESTS,
     ORDERED_TILES,
     PLACED_TILES,
     TILES,
+    AnyLevel,
+    Form,
     Level,
+    Source,
 )
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.batches import separate_batches
@@ -69,30 +72,59 @@ PLACED_BY = "allocate"
 """After this pass, every buffer has an address."""
 
 Before = TypeVar("Before")
-After = TypeVar("After")
+Before_co = TypeVar("Before_co", covariant=True)
+After = TypeVar("After", bound=Form)
+
+
+class Taken(Protocol[Before_co]):
+    """What a pass takes: values of a level, or models."""
+
+    @property
+    def name(self) -> str: ...
+
+    def of(self, value: Form | Source) -> Before_co:
+        """A value that is of this kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass(Generic[Before, After]):
-    """One step from level to level; `before` is None for the pass that reads the model itself."""
+    """One step from level to level; `before` is MODELS for the pass that reads the model itself."""
 
     name: str
-    before: Level[Before] | None
+    before: Taken[Before]
     after: Level[After]
     run: Callable[[Before, Machine, Options, Blame], After]
 
+    def apply(self, value: Form | Source, machine: Machine, options: Options, blame: Blame) -> After:
+        """`run`, of a value that is known to be of the level `before` only now."""
+        return self.after.of(self.run(self.before.of(value), machine, options, blame))
 
-def in_order(passes: tuple[Pass[Any, Any], ...]) -> tuple[Pass[Any, Any], ...]:
+
+class AnyPass(Protocol):
+    """A pass, whichever levels it is between."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def before(self) -> Taken[object]: ...
+    @property
+    def after(self) -> AnyLevel: ...
+
+    def apply(self, value: Form | Source, machine: Machine, options: Options, blame: Blame) -> Form:
+        """What the pass gives for a value, which must be of the level `before`."""
+
+
+def in_order(passes: tuple[AnyPass, ...]) -> tuple[AnyPass, ...]:
     """The passes as they are; raises CompileError where one does not read what the one before it gives."""
     for earlier, later in pairwise(passes):
-        if later.before is not earlier.after:
-            takes = "a model" if later.before is None else later.before.name
-            fact = f"takes {takes}, and {earlier.name!r} before it gives {earlier.after.name}"
+        given: object = earlier.after
+        if later.before is not given:
+            fact = f"takes {later.before.name}, and {earlier.name!r} before it gives {earlier.after.name}"
             raise CompileError(f"pass {later.name!r}", fact)
     return passes
 
 
-def all_passes(cycles_of: CyclesOf) -> tuple[Pass[Any, Any], ...]:
+def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
     """Every pass, in order. Two measure their choices by the cycles of what the passes after both make of them."""
 
     def stand(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
@@ -110,7 +142,7 @@ def all_passes(cycles_of: CyclesOf) -> tuple[Pass[Any, Any], ...]:
         )
 
     rows = (  # a tuple of its own, so that the type checker compares each row with its levels
-        Pass("import", None, GRAPH, _import),
+        Pass("import", MODELS, GRAPH, _import),
         Pass("simplify", GRAPH, GRAPH, lambda graph, machine, options, blame: simplify(graph, blame)),
         Pass(SIDE_BY_SIDE, GRAPH, GRAPH, stand),
         Pass(COLUMNS, GRAPH, GRAPH, join),
@@ -135,7 +167,7 @@ def all_passes(cycles_of: CyclesOf) -> tuple[Pass[Any, Any], ...]:
     return in_order(rows)
 
 
-def _import(source: str | Path | bytes, machine: Machine, options: Options, blame: Blame) -> Graph:
+def _import(source: Source, machine: Machine, options: Options, blame: Blame) -> Graph:
     return import_onnx(source, options.shapes)
 
 

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 
-from tilewright.compiler.attempts import first_that_fits
 from tilewright.compiler.columns.decide import Measured, measured
-from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
+from tilewright.compiler.fitting import Covered, cover, fit, fit_larger
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.levels import GRAPH, Form
+from tilewright.compiler.levels import GRAPH, Form, Source
 from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList, chosen, listed
-from tilewright.compiler.passes import (
-    COLUMNS,
-    MACHINE_FROM,
-    PLACED_BY,
-    SIDE_BY_SIDE,
-    SIZED_FROM,
-    TILED_BY,
-    Pass,
-    all_passes,
-)
+from tilewright.compiler.passes import COLUMNS, MACHINE_FROM, PLACED_BY, SIDE_BY_SIDE, TILED_BY, AnyPass, all_passes
 from tilewright.compiler.remedy import with_tried_remedy
-from tilewright.compiler.rules import BrokenRule
+from tilewright.compiler.running import Keep, finisher_of, run_to_program
 from tilewright.compiler.search.alike import Alike
-from tilewright.compiler.search.decide import decide
-from tilewright.compiler.search.finisher import Finisher, Steps, exact_cycles
+from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.planned import without_room as nests_without_room
@@ -45,30 +32,9 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 from tilewright.isa.rare_collection import rare_collection
 
-Source = str | Path | bytes
-"""A model as the first pass takes it."""
-
 Model = Source | onnx.ModelProto
 Dump = Callable[[str, str], None]
 """Called with a pass's name and the text of its result."""
-
-Keep = Callable[[str, Form | Options], None]
-"""Called with a pass's name and its result; with DECIDED and the `Options` with which the program fits."""
-
-DECIDED = "options"
-"""No pass has this name."""
-
-UNSOUND = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""The exceptions with which a pass fails on a value that no earlier pass could give."""
 
 
 def compile_model(
@@ -87,21 +53,6 @@ def compile_model(
     return _compile(0, source, machine, options or Options(), keeping(dump, keep))
 
 
-@dataclass(frozen=True)
-class Covered:
-    """A network of which the next pass is `next`; up to `TILED_BY`, every nest has instructions of the machine.
-
-    `sizeless` is what it was before pass `sized`, the first that memories' sizes matter to: with other sizes, the
-    passes from there on are run again.
-    """
-
-    machine: Machine
-    sized: int
-    sizeless: Form
-    next: int
-    value: Form
-
-
 def cover_graph(
     graph: Graph,
     machine: Machine,
@@ -110,7 +61,8 @@ def cover_graph(
     keep: Keep | None = None,
 ) -> Covered | None:
     """The first half of `compile_model`, from a simplified graph on; None if `blame` collected an error."""
-    return _cover(PASSES.position(MACHINE_FROM), graph, machine, options or Options(), blame, keep)
+    options = options or Options()
+    return cover(passes_of(options.passes), PASSES.position(MACHINE_FROM), graph, machine, options, blame, keep)
 
 
 @rare_collection()
@@ -126,13 +78,13 @@ def compile_covered(
     if options.verifies:
         keep = keep or _ignore  # with one, every pass is run for its result, and none is left out
     passes = passes_of(options.passes)
-    finisher, placed = finisher_for(machine, passes), max(covered.next, passes.position(PLACED_BY) + 1)
+    finisher, placed = finisher_of(passes, machine), max(covered.next, passes.position(PLACED_BY) + 1)
     try:
-        value = _fit(covered, options, keep, alike or Alike(), finisher)
+        value = fit(passes, covered, options, keep, alike or Alike(), finisher)
         if keep is None and isinstance(value, PlacedTiles):
             program = finisher.program(value)
         else:
-            program = _program(passes.passes[placed:], value, machine, options, keep)
+            program = run_to_program(passes.passes[placed:], value, machine, options, keep)
     except CompileError as error:
         error.nodes = error.nodes or _nodes_of_layer(covered, str(error.place))
         raise
@@ -147,9 +99,10 @@ def _ignore(name: str, value: Form | Options) -> None:
 def with_enough_room(error: TooSmall, covered: Covered, options: Options | None = None) -> TooSmall:
     """The error with memories that would be enough: passes up to addresses succeed with them."""
     least = replace(options or Options(), effort=0)
-    if covered.sized > _sized_from(passes_of(least.passes)):  # the text of a later pass is for one machine
+    passes = passes_of(least.passes)
+    if covered.sized > passes.sized_from():  # the text of a later pass is for one machine
         return error
-    return with_tried_remedy(error, covered.machine, lambda larger: _fit_larger(covered, larger, least))
+    return with_tried_remedy(error, covered.machine, lambda larger: fit_larger(passes, covered, larger, least))
 
 
 def without_room(covered: Covered) -> tuple[CompileError, ...]:
@@ -163,23 +116,18 @@ def resume(
     """Compile from the text of a pass's result on, which may have been edited.
 
     The program has passed the checker. Raises CompileError for an unknown pass, and CompileError or IsaError for a
-    fault of the text.
+    fault of the text: the rules of its level hold for what the next pass is given.
     """
     options = options or Options()
     passes = passes_of(options.passes)
     level = passes.named(after).after
-    if level is GRAPH:  # a file's own operators have no rules: what `simplify` makes of them has
+    if level is GRAPH:  # what ONNX's operators become keeps rules that theirs do not say
         options = replace(options, verifies=True)
-    try:
-        value = level.read(text, machine)
-        with np.errstate(all="ignore"):  # sizes of 0, which the checker refuses
-            program = _compile(passes.position(after) + 1, value, machine, options, keeping(dump))
-        from_bytes(to_bytes(program), "the program of this text", machine)  # sizes that no file may have
-        return program
-    except UNSOUND as fault:
-        # A pass relies on what the passes before it promise, and an edited text need not keep that.
-        reason = f"{type(fault).__name__}: {fault}"
-        raise CompileError(f"no pass gives what this text says, and none can go on from it ({reason})") from fault
+    value = level.read(text, machine)
+    with np.errstate(all="ignore"):  # sizes of 0, which the checker refuses
+        program = _compile(passes.position(after) + 1, value, machine, options, keeping(dump))
+    from_bytes(to_bytes(program), "the program of this text", machine)  # sizes that no file may have
+    return program
 
 
 def compared_columns(graph: Graph, machine: Machine) -> list[Measured]:
@@ -192,7 +140,7 @@ def pass_names() -> tuple[str, ...]:
     return PASSES.names()
 
 
-def pass_named(name: str) -> Pass[Any, Any]:
+def pass_named(name: str) -> AnyPass:
     """The pass of a name; raises CompileError when there is none."""
     return PASSES.named(name)
 
@@ -217,8 +165,8 @@ def keeping(dump: Dump | None, keep: Keep | None = None) -> Keep | None:
     def both(name: str, value: Form | Options) -> None:
         if keep is not None:
             keep(name, value)
-        if name != DECIDED:
-            dump(name, pass_named(name).after.print(value))
+        if not isinstance(value, Options):
+            dump(name, pass_named(name).after.text(value))
 
     return both
 
@@ -228,7 +176,7 @@ def keeping(dump: Dump | None, keep: Keep | None = None) -> Keep | None:
 
 def _compile(first: int, value: Form | Source, machine: Machine, options: Options, keep: Keep | None) -> Program:
     """Run the passes from position `first` on."""
-    covered = _cover(first, value, machine, options, RAISING, keep)
+    covered = cover(passes_of(options.passes), first, value, machine, options, keep=keep)
     assert covered is not None
     try:
         return compile_covered(covered, options, keep)
@@ -242,145 +190,30 @@ def _nodes_of_layer(covered: Covered, layer: str) -> tuple[str, ...]:
     return next((nest.nodes for nest in nests if nest.name == layer), ())
 
 
-@rare_collection()
-def _cover(
-    first: int, value: Form | Source, machine: Machine, options: Options, blame: Blame, keep: Keep | None
-) -> Covered | None:
-    """Run the passes from position `first` up to tiling; None as soon as `blame` collected an error."""
-    passes = passes_of(options.passes)
-    sized, tiled = max(first, _sized_from(passes)), max(first, passes.position(TILED_BY))
-    sizeless = _run(passes.passes[first:sized], value, machine, options, keep, blame)
-    if blame.faults:
-        return None
-    covers = _run(passes.passes[sized:tiled], sizeless, machine, options, keep, blame)
-    return None if blame.faults else Covered(machine, sized, sizeless, tiled, covers)
-
-
-def _fit_larger(covered: Covered, machine: Machine, options: Options) -> Form:
-    """Whether it fits a machine with larger memories; raises TooSmall if not."""
-    larger = _cover(covered.sized, covered.sizeless, machine, options, RAISING, None)
-    assert larger is not None
-    return _fit(larger, options, None, Alike(), finisher_for(machine, passes_of(options.passes)))
-
-
-def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, finisher: Finisher) -> Form:
-    """Run the passes up to addresses, with the first options that need little enough memory.
-
-    What a search has made with `finisher` is not made again, unless `keep` is to have the results of all passes.
-    """
-    tiled, machine, passes = covered.next, covered.machine, passes_of(options.passes)
-    ready = passes.position(TILED_BY) + 1
-    scheduled, placed = max(tiled, ready), max(tiled, passes.position(PLACED_BY) + 1)
-    options = replace(options, planned=alike.planned)
-    decision = decide(covered.value, tiled > ready, options, finisher, alike)
-    finisher.follow(decision.arrangement)
-    fitting: list[tuple[Form, Options]] = []
-    results: dict[str, Form | Options] = {}  # those of an attempt replace those of the attempt before
-    keep_last = None if keep is None else results.__setitem__
-
-    def place(tiles: Form, attempt: Options) -> Form:
-        fits: Form
-        if keep is None and scheduled == ready and isinstance(tiles, TileProgram):
-            fits = finisher.place(tiles, attempt)
-        else:
-            fits = _run(passes.passes[scheduled:placed], tiles, machine, attempt, keep_last)
-        fitting.append((tiles, attempt))
-        return fits
-
-    def arrangement() -> Arrangement | None:
-        tiles, attempt = fitting[-1]
-        if keep is not None or not isinstance(tiles, TileProgram) or not isinstance(result, PlacedTiles):
-            return None
-        return Arrangement.of(tiles, attempt.ahead, finisher.order(result))
-
-    result = first_that_fits(
-        machine,
-        decision.options,
-        lambda attempt: _run(passes.passes[tiled:scheduled], covered.value, machine, attempt, keep_last),
-        place,
-        lambda tiles, attempt: decision.ahead(tiles, attempt, finisher),
-    )
-    fitting_options = fitting[-1][1]
-    decision.remember(fitting_options, arrangement)
-    if keep is not None:
-        keep(DECIDED, fitting_options)
-        for name, value in results.items():
-            keep(name, value)
-    return result
-
-
-def finisher_for(machine: Machine, passes: PassList | None = None) -> Finisher:
+def finisher_for(machine: Machine) -> Finisher:
     """Makes programs of tiles for a machine with the passes after tiling, and knows what it has made."""
-    known = passes or PASSES
-
-    def step(name: str) -> Callable[..., Any]:
-        run = known.step(name)
-        return lambda value, options=None: _run(run, value, machine, options or Options(), None)
-
-    return Finisher(Steps(step("schedule"), step(PLACED_BY), step("waits"), step("emit")))
+    return finisher_of(PASSES, machine)
 
 
 def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
     """The program of tiles; raises CompileError if it does not fit."""
     passes = passes_of(options.passes)
-    return _program(passes.passes[passes.position(TILED_BY) + 1 :], tiles, machine, options, None)
-
-
-def _program(
-    passes: Sequence[Pass[Any, Any]], value: Form, machine: Machine, options: Options, keep: Keep | None
-) -> Program:
-    """Run the last passes, which make a program."""
-    program = _run(passes, value, machine, options, keep)
-    assert isinstance(program, Program)
-    return program
-
-
-def _run(
-    passes: Sequence[Pass[Any, Any]],
-    value: Form | Source,
-    machine: Machine,
-    options: Options,
-    keep: Keep | None,
-    blame: Blame = RAISING,
-) -> Form:
-    """Run passes one after the other; the value is of no use once `blame` collected an error."""
-    for step in passes:
-        if blame.faults:
-            break
-        value = step.run(value, machine, options, blame)
-        assert isinstance(value, step.after.value), f"{step.name} gave {type(value).__name__}"
-        if options.verifies and not blame.faults:
-            _require(step, value)
-        if keep is not None:
-            keep(step.name, value)
-    assert not isinstance(value, str | Path | bytes), "no pass has read the model"
-    return value
-
-
-def _require(step: Pass[Any, Any], value: Form) -> None:
-    """Raise CompileError if a pass gave what is not valid at its level."""
-    try:
-        step.after.require(value)
-    except BrokenRule as broken:
-        raise CompileError(f"pass {step.name}: {broken.place}", broken.fact, expected=broken.expected) from broken
-
-
-def _sized_from(passes: PassList) -> int:
-    """The position of the first pass that memories' sizes matter to."""
-    return passes.first_of(PASSES.names()[PASSES.position(SIZED_FROM) :])
+    return run_to_program(passes.passes[passes.position(TILED_BY) + 1 :], tiles, machine, options, None)
 
 
 def _cycles_of_graph(names: tuple[str, ...], machine: Machine, graph: Graph) -> int | None:
     """The exact cycles of a graph whose columns stay as they are, without a search; None if it has no program."""
     options, passes = Options(effort=0, passes=names), passes_of(names)
     try:
-        covered = _cover(passes.after((SIDE_BY_SIDE, COLUMNS)), graph, machine, options, RAISING, None)
+        covered = cover(passes, passes.after((SIDE_BY_SIDE, COLUMNS)), graph, machine, options)
         assert covered is not None
-        placed = _fit(covered, options, None, Alike(), finisher_for(machine, passes))
-        return exact_cycles(_program(passes.passes[passes.position(PLACED_BY) + 1 :], placed, machine, options, None))
+        placed = fit(passes, covered, options, None, Alike(), finisher_of(passes, machine))
+        return exact_cycles(
+            run_to_program(passes.passes[passes.position(PLACED_BY) + 1 :], placed, machine, options, None)
+        )
     except CompileError:
         return None
 
 
-PASSES = PassList(all_passes(_cycles_of_graph))
+PASSES = PassList.standard(all_passes(_cycles_of_graph))
 """Every pass, in order: its name is what `--dump-after` takes."""

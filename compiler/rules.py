@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.mlir import Operation
@@ -29,6 +29,15 @@ class Fault:
     place: str
     fact: str
     expected: str = ""
+
+
+class NamedRule(Protocol):
+    """A rule, whatever it is of."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def sentence(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

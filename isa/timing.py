@@ -60,6 +60,11 @@ MMA_UPDATE = 3
 """Cycles from the read of an accumulator to the first read that sees the new sum."""
 
 
+def mma_tile(machine: Machine) -> int:
+    """The fewest cycles of a weight tile: the rows of the next one come, and no sum is read before its update."""
+    return max(machine.array.rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
+
+
 def mma_read(machine: Machine) -> int:
     """From the issue of an activation vector to the read of the accumulators that its sums are added to."""
     return machine.array.rows + machine.array.cols

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,6 +17,7 @@ from tilewright.rtl.fifo import Fifo
 from tilewright.rtl.interfaces import FaultSignature, KeptInstruction, index_bits, instruction_stream
 from tilewright.rtl.kept_bits import KeptBits, kept_bits
 from tilewright.rtl.layout import instruction_view
+from tilewright.rtl.outline import outlined
 
 
 class HeadStatus(data.StructLayout):
@@ -52,7 +53,9 @@ class Dispatch(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         dispatched = [Signal(self.machine.wait_bits, name=f"{e}_dispatched") for e in self.engines]
         completed = [Signal(self.machine.wait_bits, name=f"{e}_completed") for e in self.engines]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,6 +10,7 @@ from tilewright.isa.machine.encoding import FieldKind, InstructionField, Instruc
 from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.isa.timing import word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import BurstRequest, ReadBeat
@@ -18,8 +19,9 @@ from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, KeptInstruction, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.kept_bits import kept_bits
 from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import write_members, write_ports
-from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
+from tilewright.rtl.runs import Bursts, RegionTable
 
 
 class LoadEngine(wiring.Component):
@@ -47,7 +49,9 @@ class LoadEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m, flight = Module(), self.engine.dma
         m.submodules.bursts = bursts = self.bursts
         m.submodules.burst_queue = burst_queue = ShownFifo(QueuedBurst(self.machine), flight.bursts)
@@ -154,7 +158,7 @@ class WordPart(data.StructLayout):
 def most_parts(machine: Machine) -> int:
     """Of a word of any memory that load writes."""
     formats = machine.formats_of(machine.dma(Direction.IN))
-    return max(word_parts(dram_word_bytes(machine, format), machine.dram.bus_bytes) for format in formats)
+    return max(word_parts(moved_word_bytes(format, machine), machine.dram.bus_bytes) for format in formats)
 
 
 class Packer(wiring.Component):
@@ -192,7 +196,7 @@ class Packer(wiring.Component):
         m.submodules.walker = walker = self.walker
         m.submodules.beats = beats = Fifo(ReadBeat(self.bus_bytes), self.engine.dma.beats)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
-        step = part_step([dram_word_bytes(self.machine, format) for format in self.formats], self.bus_bytes)
+        step = part_step([moved_word_bytes(format, self.machine) for format in self.formats], self.bus_bytes)
         m.submodules.window = window = Window(self.bus_bytes, take_step=step)
         m.d.comb += [
             beats.input.valid.eq(self.beat.valid & ~self.halt),
@@ -211,7 +215,7 @@ class Packer(wiring.Component):
         part_bytes = Signal(range(self.bus_bytes + 1), name="part_bytes")
         with m.Switch(walker.walk):
             for position, format in enumerate(self.formats):
-                size = dram_word_bytes(self.machine, format)
+                size = moved_word_bytes(format, self.machine)
                 last = word_parts(size, self.bus_bytes) - 1
                 with m.Case(position):
                     m.d.comb += [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,6 +18,7 @@ from tilewright.rtl.delay import delayed
 from tilewright.rtl.interfaces import Activity, engine_members, index_bits
 from tilewright.rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
 from tilewright.rtl.nest import NestWalker, Walk, is_outside
+from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import read_members, write_members
 from tilewright.rtl.systolic import SystolicArray
 
@@ -42,7 +43,9 @@ class MmaEngine(wiring.Component):
             self.tiles, self.vectors = WeightReader(machine), VectorIssuer(machine)
         super().__init__(members)
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         if not self.formats:
             return m
@@ -152,10 +155,14 @@ class MmaEngine(wiring.Component):
 
 def systolic_array(machine: Machine) -> SystolicArray:
     """The array of a machine that has instructions for it."""
-    formats = machine.formats_of(Template.SYSTOLIC)
-    a, w = systolic_activations(formats[0]), systolic_weights(formats[0])
-    can_transpose = any(map(is_transposing, formats))
-    return SystolicArray(machine.array.rows, machine.array.cols, _type(a.element), _type(w.element), can_transpose)
+    can_transpose = any(map(is_transposing, machine.formats_of(Template.SYSTOLIC)))
+    return SystolicArray(machine.array.rows, machine.array.cols, *factor_types(machine), can_transpose)
+
+
+def factor_types(machine: Machine) -> tuple[IntegerType, IntegerType]:
+    """The types of the activations and of the weights that an array multiplies."""
+    format = machine.formats_of(Template.SYSTOLIC)[0]
+    return _type(systolic_activations(format).element), _type(systolic_weights(format).element)
 
 
 class WeightReader(wiring.Component):

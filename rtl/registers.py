@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, Signature
 
@@ -14,6 +14,7 @@ from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES
 from tilewright.rtl.bus import axi_lite_signature
 from tilewright.rtl.counters import CounterValues, counter_names
 from tilewright.rtl.interfaces import FAULT_LAYOUT
+from tilewright.rtl.outline import outlined
 from tilewright.rtl.runs import RegionTable
 
 WORD_BYTES = 4
@@ -118,7 +119,9 @@ class Registers(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         self.build_reads(m)
         self.build_writes(m)

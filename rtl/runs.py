@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
-from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Operand
+from tilewright.isa.machine.encoding import OPCODE, InstructionFormat
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM, REGIONS
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.templates.dma import dram_operand, moved_word_bytes
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 from tilewright.rtl.beats import BurstBytes
 from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest
 from tilewright.rtl.interfaces import FAULT_ADDRESS_BITS, StartedInstruction, index_bits
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.outline import outlined
 
 PAGE_BITS = bits_for(BURST_BOUNDARY_BYTES - 1)
 """Of an offset in a page: bursts stay in theirs, and bases of regions are those of pages."""
@@ -49,7 +51,7 @@ class Bursts(wiring.Component):
         self.bus_bytes = machine.dram.bus_bytes
         self.beat_shift = (self.bus_bytes - 1).bit_length()
         self.run_bits = max(
-            (dram_word_bytes(machine, f) << (f.loops[-1].bits if f.loops else 0)).bit_length() for f in formats
+            (moved_word_bytes(f, machine) << (f.loops[-1].bits if f.loops else 0)).bit_length() for f in formats
         )
         walks = [Walk(f, f.loops, {"run": dram_operand(f)}) for f in self.formats]
         self.walker = NestWalker(machine, walks)
@@ -70,7 +72,9 @@ class Bursts(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         m.submodules.walker = walker = self.walker
         ends_run = Signal(name="ends_run")
@@ -154,7 +158,7 @@ class Bursts(wiring.Component):
             for format in self.formats:
                 with m.Case(format.opcode):
                     view, operand = instruction_view(format, bits), dram_operand(format)
-                    word_bytes = dram_word_bytes(self.machine, format)
+                    word_bytes = moved_word_bytes(format, self.machine)
                     m.d.comb += [
                         first.eq(view[f"{operand.name}.base"]),
                         region.eq(view[f"{operand.name}.region"]),
@@ -214,17 +218,3 @@ class Bursts(wiring.Component):
             self.fault.eq(self.is_active & ~is_before & ~(is_at & (room >= size))),
         ]
         return starts_outside
-
-
-def dram_operand(format: InstructionFormat) -> Operand:
-    return next(operand for operand in format.operands if operand.memory == DRAM)
-
-
-def chip_operand(format: InstructionFormat) -> Operand:
-    """The on-chip end of a DMA instruction."""
-    return next(operand for operand in format.operands if operand.memory != DRAM)
-
-
-def dram_word_bytes(machine: Machine, format: InstructionFormat) -> int:
-    """Bytes that one iteration of a DMA instruction moves: those of a word of the on-chip memory."""
-    return machine.memories[chip_operand(format).memory].word_bytes

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.isa.timing import word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
@@ -16,8 +17,9 @@ from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import read_members, read_ports
-from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
+from tilewright.rtl.runs import Bursts, RegionTable
 
 PENDING_BITS = 16
 """The bits of the counter of an instruction's bursts without a response; no subordinate holds more."""
@@ -49,7 +51,9 @@ class StoreEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         m.submodules.reader = reader = self.reader
         m.submodules.bursts = bursts = self.bursts
@@ -194,14 +198,14 @@ class Reader(wiring.Component):
 
     def build_parts(self, m: Module, walker: NestWalker, asks: Signal, ends_word: Signal, part: data.View) -> None:
         """Ask for a word as often as it has parts; its data come a cycle after each grant, and the part is cut out."""
-        most = max(word_parts(dram_word_bytes(self.machine, f), self.bus_bytes) for f in self.formats)
+        most = max(word_parts(moved_word_bytes(f, self.machine), self.bus_bytes) for f in self.formats)
         place, place_granted = Signal(range(most), name="place"), Signal(range(most), name="place_granted")
         format_granted = Signal.like(walker.walk)
         with m.If(self.is_granted):
             m.d.sync += place.eq(Mux(ends_word, 0, place + 1))
         m.d.sync += [format_granted.eq(walker.walk), place_granted.eq(place)]
         for position, format in enumerate(self.formats):
-            size = dram_word_bytes(self.machine, format)
+            size = moved_word_bytes(format, self.machine)
             last = word_parts(size, self.bus_bytes) - 1
             port = getattr(self, f"read_{chip_operand(format).memory}")
             m.d.comb += port.address.eq(walker.address["word"])
@@ -234,7 +238,7 @@ class BeatFormer(wiring.Component):
     def __init__(self, machine: Machine) -> None:
         self.bursts = machine.dma(Direction.OUT).dma.bursts
         self.bus_bytes = machine.dram.bus_bytes
-        sizes = [dram_word_bytes(machine, format) for format in machine.formats_of(machine.dma(Direction.OUT))]
+        sizes = [moved_word_bytes(format, machine) for format in machine.formats_of(machine.dma(Direction.OUT))]
         self.window = Window(self.bus_bytes, put_step=part_step(sizes, self.bus_bytes))
         super().__init__(
             {

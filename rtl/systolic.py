@@ -40,6 +40,8 @@ class SystolicArray(wiring.Component):
         self.can_transpose = can_transpose
         self.rows = rows
         self.cols = cols
+        self.activation = activation
+        self.weight = weight
         self.latency = rows + cols
         a, w = activation.interval, weight.interval
         corners = [x * y for x in (a.low, a.high) for y in (w.low, w.high)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
@@ -31,6 +31,7 @@ from tilewright.rtl.interfaces import (
 )
 from tilewright.rtl.layout import immediate_places, immediates_layout, instruction_view
 from tilewright.rtl.nest import NestWalker, whole_walk
+from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import read_members, write_members, write_ports
 from tilewright.rtl.results import ResultQueue
 from tilewright.rtl.templates.vector import vector_source_memories
@@ -59,7 +60,9 @@ class VectorEngine(wiring.Component):
         )
         self.lookups = {name: getattr(self, f"lookup_{name}") for name in machine.table_memories}
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         if not self.formats:
             return m

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from tilewright.isa.check.footprint import extent
 from tilewright.isa.machine.encoding import Instruction, Operand
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.program.faults import Fault, FaultCode
-from tilewright.isa.templates.systolic import systolic_weights
+from tilewright.isa.templates.table import facet_of
 from tilewright.isa.timing import first_burst
 from tilewright.simulator.nest import Walk, walk_of
 from tilewright.simulator.regions import Region, region
@@ -45,7 +44,7 @@ def access_fault(machine: Machine, instruction: Instruction, regions: tuple[Regi
             memory = machine.memories[operand.memory]
             if not _may_leave(memory, low, end, operand.block > 1):
                 continue
-            is_by_row = format.engine.template is Template.SYSTOLIC and operand is systolic_weights(format)
+            is_by_row = operand is facet_of(format.engine.template).row_by_row(format)
             hit = _outside_memory(memory, walk_of(instruction, operand), operand, is_by_row)
             code = FaultCode.ADDRESS
         if hit is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ from tilewright.simulator.kernel.layout import (
     WAIT_FAULT,
     machine_record,
 )
-from tilewright.simulator.templates.facet import facet_of
+from tilewright.simulator.templates.table import facet_of
 
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}
 
@@ -130,8 +129,8 @@ class _Reset:
         self._askers += [number] * facet.requesters(machine, engine)
 
 
-def _record(machine: Machine) -> np.dtype[Any]:
-    records = {kind: of for template in Template for kind, of in facet_of(template).RECORDS.items()}
+def _record(machine: Machine) -> np.dtype[np.void]:
+    records = {kind: of for template in Template for kind, of in facet_of(template).records.items()}
     return machine_record(len(machine.engines), {kind: (records[kind], len(_of_kind(machine, kind))) for kind in KINDS})
 
 
@@ -139,7 +138,7 @@ def _of_kind(machine: Machine, kind: str) -> list[Engine]:
     return [engine for engine in machine.engines.values() if facet_of(engine.template).kind(engine) == kind]
 
 
-def _fill(row: Any, values: Mapping[str, int]) -> None:
+def _fill(row: np.void, values: Mapping[str, int]) -> None:
     for name, value in values.items():
         row[name] = value
 

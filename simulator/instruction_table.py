@@ -11,8 +11,8 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 from tilewright.simulator.kernel.layout import ENGINE, FIXED, MOST_FIXED_OPERANDS
 from tilewright.simulator.regions import regions_of
-from tilewright.simulator.templates.facet import facet_of
 from tilewright.simulator.templates.rows import Rows
+from tilewright.simulator.templates.table import facet_of
 
 
 def nest_depth(machine: Machine) -> int:

@@ -23,10 +23,11 @@ from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM, Element
+from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import MachineState, initial_state
+from tilewright.isa.templates.dma import chip_operand, dram_operand
 from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 from tilewright.simulator.regions import Region, bursts_of, check_burst, check_dram_size, region, regions_of
 
@@ -242,8 +243,7 @@ def _move(
 ) -> None:
     """Move words byte for byte; the bursts that begin in a word are checked with that word's iteration."""
     format = instruction.format
-    source, destination = format.sources[0], format.destination
-    outer, on_chip = (source, destination) if source.memory == DRAM else (destination, source)
+    outer, on_chip = dram_operand(format), chip_operand(format)
     memory = machine.memories[on_chip.memory]
     within = region(regions, instruction[f"{outer.name}.region"])
     for run in _runs(instruction, outer, memory.word_bytes):
@@ -260,7 +260,7 @@ def _move(
                     if distance in word:
                         check_burst(burst, within, index)
             in_dram = state.dram[start + word.start : start + word.stop]
-            if outer is source:
+            if outer is format.sources[0]:
                 state.memories[memory.name][address] = in_dram
             else:
                 in_dram[:] = state.memories[memory.name][address]

@@ -23,7 +23,7 @@ class Loss(StrEnum):
 
 def loss_of(engine: Engine) -> Loss:
     """What a cycle without a vector through an array is lost to when it belongs to an engine."""
-    from tilewright.simulator.templates.facet import facet_of  # loads numpy, too
+    from tilewright.simulator.templates.table import facet_of  # loads numpy, too
 
     return facet_of(engine.template).loss(engine)
 

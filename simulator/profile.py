@@ -6,29 +6,21 @@ What each field means is in docs/profile.md. The counters may come from the cycl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
-from typing import assert_never
 
-import numpy as np
-
-from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.engine import Systolic, Template
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
-from tilewright.isa.templates.systolic import tile_loops
+from tilewright.isa.templates.table import works_of
+from tilewright.isa.templates.work import Work
 from tilewright.simulator.cycle_owners import IDLE, cycle_owners
 from tilewright.simulator.losses import Loss, in_flight_order, loss_of
-from tilewright.simulator.nest import Walk, walk_of
 from tilewright.simulator.run_profile import DramBytes, LayerProfile, Resource, RunProfile
 
 
 def profile(program: Program, counters: RunCounters) -> RunProfile:
     """The profile of a run. The layers' cycles and each engine's add up to `cycles`."""
     machine = program.machine
-    works = [work_of(machine, instruction) for instruction in program.instructions]
+    works = list(works_of(machine, program.instructions))
     layers = _layer_profiles(program, counters, works)
     array_macs = sum(layer.array_macs for layer in layers)
     return RunProfile(
@@ -37,69 +29,27 @@ def profile(program: Program, counters: RunCounters) -> RunProfile:
         macs=sum(layer.macs for layer in layers),
         array_macs=array_macs,
         utilisation=utilisation(array_macs, counters.cycles, machine),
-        bound_cycles=_bound_cycles(works),
+        bound_cycles=_bound_cycles(machine, works),
         dram_bytes=DramBytes(counters.dram_bytes_read, counters.dram_bytes_written),
         layers=layers,
         engines=counters.engines,
     )
 
 
-# -- what instructions ask of the machine ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Cycles that an instruction takes of each resource at the very least, and the bytes that it moves."""
-
-    vectors: int = 0  # through the array, one a cycle
-    weight_rows: int = 0  # into the array, one a cycle
-    iterations: int = 0  # of the vector engine, one a cycle
-    read_beats: int = 0  # of the bus, one a cycle; with those of its own fetch
-    write_beats: int = 0
-    bytes_written: int = 0
-
-
-def work_of(machine: Machine, instruction: Instruction) -> Work:
-    """What one instruction asks of the machine, its own fetch included."""
-    trips = tuple(instruction.trips.values())
-    fetched = machine.instruction_bytes // machine.dram.bus_bytes
-    match instruction.engine.template:
-        case Template.SYSTOLIC:
-            tiles, array = prod(trips[: tile_loops(instruction.format)]), instruction.engine.settings
-            assert isinstance(array, Systolic)
-            return Work(vectors=prod(trips), weight_rows=tiles * array.rows, read_beats=fetched)
-        case Template.VECTOR:
-            return Work(iterations=prod(trips), read_beats=fetched)
-        case Template.DMA:
-            return _move_work(machine, instruction, fetched)
-        case unknown:
-            assert_never(unknown)
-
-
-def _move_work(machine: Machine, instruction: Instruction, fetched: int) -> Work:
-    """Bursts are cut at beats, so a run takes the beats that it overlaps; regions begin at one."""
-    format = instruction.format
-    outer = next(operand for operand in format.operands if operand.memory == DRAM)
-    on_chip = next(operand for operand in format.operands if operand.memory != DRAM)
-    word_bytes = machine.memories[on_chip.memory].word_bytes
-    walk = walk_of(instruction, outer)
-    words = walk.trips[-1] if walk.strides[-1] == word_bytes else 1
-    runs = Walk(walk.base, (*walk.trips[:-1], walk.trips[-1] // words), walk.strides).addresses()
-    bus_bytes = machine.dram.bus_bytes
-    beats = int(np.sum(-(-(runs % bus_bytes + words * word_bytes) // bus_bytes)))
-    if format.destination is outer:
-        return Work(read_beats=fetched, write_beats=beats, bytes_written=runs.size * words * word_bytes)
-    return Work(read_beats=fetched + beats)
-
-
-def _bound_cycles(works: Sequence[Work]) -> dict[Resource, int]:
+def _bound_cycles(machine: Machine, works: Sequence[Work]) -> dict[Resource, int]:
     """What may bound a program from below, in cycles; of equal ones the first counts."""
     return {
         Resource.COMPUTE: sum(work.vectors for work in works),
-        Resource.DRAM: max(sum(work.read_beats for work in works), sum(work.write_beats for work in works)),
+        Resource.DRAM: max(_read_beats(machine, works), sum(work.write_beats for work in works)),
         Resource.VECTOR: sum(work.iterations for work in works),
         Resource.WEIGHTS: sum(work.weight_rows for work in works),
     }
+
+
+def _read_beats(machine: Machine, works: Sequence[Work]) -> int:
+    """Those of instructions, their own fetch included."""
+    fetched = machine.instruction_bytes // machine.dram.bus_bytes
+    return sum(work.read_beats + fetched for work in works)
 
 
 def _bound(bounds: Mapping[Resource, int]) -> Resource:
@@ -126,7 +76,7 @@ def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Wor
 
 def _layer_profile(machine: Machine, layer: Layer, works: Sequence[Work], by_engine: Sequence[int]) -> LayerProfile:
     """Of a layer whose instructions ask for these works; `by_engine` as `_loss` has it."""
-    cycles, array_macs, bounds = sum(by_engine), _array_macs(machine, layer, works), _bound_cycles(works)
+    cycles, array_macs, bounds = sum(by_engine), _array_macs(machine, layer, works), _bound_cycles(machine, works)
     return LayerProfile(
         name=layer.name,
         nodes=tuple(layer.nodes),
@@ -135,7 +85,7 @@ def _layer_profile(machine: Machine, layer: Layer, works: Sequence[Work], by_eng
         array_macs=array_macs,
         utilisation=utilisation(array_macs, cycles, machine),
         dram_bytes=DramBytes(
-            sum(work.read_beats for work in works) * machine.dram.bus_bytes,
+            _read_beats(machine, works) * machine.dram.bus_bytes,
             sum(work.bytes_written for work in works),
         ),
         bound_cycles=bounds,
@@ -149,7 +99,7 @@ def layers_of(program: Program) -> tuple[Layer, ...]:
     if program.layers:
         return program.layers
     machine = program.machine
-    vectors = sum(work_of(machine, instruction).vectors for instruction in program.instructions)
+    vectors = sum(work.vectors for work in works_of(machine, program.instructions))
     macs = vectors * machine.array.rows * machine.array.cols
     return (Layer(name="program", first_instruction=0, nodes=(), macs=macs),)
 

@@ -128,7 +128,7 @@ class ArrayStatement:
         """The statement's value; `sources` are of the working type and broadcast to the shape."""
         return np.asarray(self._value(self._expr, Operands(sources, immediates, tables), False), self.type)
 
-    def _value(self, expr: Expr, operands: Operands, inside: bool) -> Any:
+    def _value(self, expr: Expr, operands: Operands, inside: bool) -> NDArray[Any]:
         match expr.op:
             case Op.SOURCE:
                 return operands.sources[expr.name, expr.field, inside, expr.value]

@@ -18,6 +18,7 @@ from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.faults import Fault, MachineFault
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import MachineState, initial_state
+from tilewright.isa.templates.dma import chip_operand, dram_operand
 from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 from tilewright.simulator.access_faults import access_fault, wait_fault
 from tilewright.simulator.interpreter import interpret_instruction
@@ -123,7 +124,7 @@ class PreparedProgram:
     def _prepare_move(self, instruction: Instruction) -> Step:
         format = instruction.format
         is_load = format.sources[0].memory == DRAM
-        outer, on_chip = (format.sources[0], format.destination) if is_load else (format.destination, format.sources[0])
+        outer, on_chip = dram_operand(format), chip_operand(format)
         size = self._machine.memories[on_chip.memory].word_bytes
         first = region(self._regions, instruction[f"{outer.name}.region"]).base
         in_dram, words = walk_of(instruction, outer, first), walk_of(instruction, on_chip)

@@ -34,11 +34,12 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.digits import MODEL
-from tilewright.api import Program, compile  # noqa: A004
+from tilewright.api import compile  # noqa: A004
 from tilewright.host import dram_image
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import place_regions
 from tilewright.profiles.page.page import page
+from tilewright.program import Program
 from tilewright.rtl.run import run_rtl_many
 from tilewright.rtl.simulation.build import build_simulation
 from tilewright.simulator.cycles import simulate_cycles

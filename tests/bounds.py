@@ -20,6 +20,7 @@ from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.bounds.terms import terms
 from tilewright.codesign.points.evaluate import Measured, measure
 from tilewright.codesign.points.network import Network
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
@@ -62,7 +63,7 @@ def trials(seeds: range) -> Iterator[Trial]:
 
 def trial(seed: int, network: Network, found: Measured) -> Trial:
     """What a network needs, beside what its programs do."""
-    needs = needs_of(network)
+    needs = needs_of(network, arithmetic_of(found.machine).weight)
     cycles, read = (
         sum(each.cycles for each in found.profiles),
         sum(each.dram_bytes.read for each in found.profiles),

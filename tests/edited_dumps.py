@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
-from tilewright.compiler.pipeline import UNSOUND, compile_model, pass_named, pass_names, resume
+from tilewright.compiler.pipeline import compile_model, pass_named, pass_names, resume
 from tilewright.compiler.rules import BrokenRule
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.text.parser import parse_operation
@@ -56,8 +57,7 @@ NETWORKS: Mapping[str, Callable[[], onnx.ModelProto]] = {
     "cnn": lambda: small_cnn(np.random.default_rng(0)),
 }
 
-PASSES = tuple(name for name in pass_names() if name not in ("import", "emit"))
-"""The text of `import` holds ONNX's own operators, which `simplify` reads as it reads a file."""
+PASSES = tuple(name for name in pass_names() if name != "emit")
 
 TOKEN = re.compile(r"-?0x[0-9A-Fa-f]+|-?\d+(?:\.\d+)?(?:e-?\d+)?|[%A-Za-z_$][\w.$]*|\S")
 
@@ -79,9 +79,13 @@ class Verdict(Enum):
     TEXT = "refused by the grammar"
     RULE = "refused by a rule"
     PASS = "refused by a pass or the checker"
-    UNSOUND = "a pass failed on"
+    ESCAPED = "ended by a traceback"
     RIGHT = "accepted and right"
     WRONG = "accepted and wrong"
+
+
+FAULTS = (Verdict.ESCAPED, Verdict.WRONG)
+"""What must become of no edit."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +111,10 @@ def main() -> None:
         edit = edited(random.Random(f"{arguments.seed} {number}"), arguments.isa, arguments.after)
         verdict, why = judge(edit, arguments.isa)
         counts[verdict] += 1
-        if verdict in (Verdict.WRONG, Verdict.UNSOUND) or arguments.all:
+        if verdict in FAULTS or arguments.all:
             print(f"{number} {edit.network} after {edit.after}: {edit.what}: {verdict.value}: {why}", flush=True)
     print(f"seed {arguments.seed}: " + ", ".join(f"{counts[verdict]:,} {verdict.value}" for verdict in Verdict))
-    sys.exit(bool(counts[Verdict.WRONG]))
+    sys.exit(any(counts[verdict] for verdict in FAULTS))
 
 
 @cache
@@ -166,15 +170,16 @@ def _edited_tokens(rng: random.Random, network: str, after: str, isa: str) -> Ed
 
 def judge(edit: Edit, isa: str) -> tuple[Verdict, str]:
     """What became of an edit, and of a wrong one what is wrong."""
-    machine = load_machine(isa)
+    machine, verdict = load_machine(isa), Verdict.TEXT
     try:
         value = pass_named(edit.after).after.read(edit.text, machine)
-    except (CompileError, IsaError) as error:
-        return (Verdict.RULE if isinstance(error, BrokenRule) else Verdict.TEXT), str(error)
-    try:
+        verdict = Verdict.PASS
         program = resume(edit.after, edit.text, machine, Options(effort=0))
     except (CompileError, IsaError) as error:
-        return (Verdict.UNSOUND if isinstance(error.__cause__, UNSOUND) else Verdict.PASS), str(error)
+        return (Verdict.RULE if isinstance(error, BrokenRule) else verdict), str(error)
+    except Exception as error:  # whatever it is, the user would see its traceback
+        last = extract_tb(error.__traceback__)[-1]
+        return Verdict.ESCAPED, f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"[:300]
     inputs = inputs_of(program)
     try:
         wanted = meaning(value, program, inputs)

@@ -31,7 +31,7 @@ def edit_program(whole: Operation, rng: random.Random) -> tuple[Operation, str]:
     if operation.region is not None and rng.random() < 0.8:
         inner, what = edit_program(operation, rng)
         return _with(whole, index, (inner,)), what
-    match rng.choice(["attribute"] * 6 + ["operand", "operand", "delete", "swap", "repeat", "type"]):
+    match rng.choice(["attribute"] * 6 + ["operand", "operand", "delete", "swap", "repeat", "type", "left out"]):
         case "delete":
             return _with(whole, index, ()), f"{_name(operation)} deleted"
         case "repeat":
@@ -46,6 +46,8 @@ def edit_program(whole: Operation, rng: random.Random) -> tuple[Operation, str]:
             return _edit_operand(whole, index, rng)
         case "type" if operation.result_types:
             return _edit_type(whole, operation, rng)
+        case "left out" if operation.operands or operation.results:
+            return _without_value(whole, rng.choice((*operation.operands, *operation.results)))
         case _:
             changed, what = _edit_attributes(operation, rng)
             return _with(whole, index, (changed,)), what
@@ -76,6 +78,20 @@ def _edit_operand(whole: Operation, index: int, rng: random.Random) -> tuple[Ope
     operands[position], operand_types[position] = name, types[name]
     changed = replace(operation, operands=tuple(operands), operand_types=tuple(operand_types))
     return _with(whole, index, (changed,)), f"{_name(operation)}: operand {operation.operands[position]} → {name}"
+
+
+def _without_value(whole: Operation, value: str) -> tuple[Operation, str]:
+    """A value left out wherever it stands, as optional operands are: without a name."""
+
+    def changed(each: Operation) -> Operation:
+        region = each.region and Block(
+            tuple((name if name != value else "", of) for name, of in each.region.arguments),
+            tuple(map(changed, each.region.operations)),
+        )
+        operands, results = (tuple(n if n != value else "" for n in of) for of in (each.operands, each.results))
+        return replace(each, operands=operands, results=results, region=region)
+
+    return changed(whole), f"{value} left out"
 
 
 def _edit_type(whole: Operation, operation: Operation, rng: random.Random) -> tuple[Operation, str]:
@@ -113,7 +129,14 @@ def _edit_mapping(values: Mapping[str, Any], rng: random.Random) -> tuple[dict[s
             return {**values, name: changed}, f"{name}{what}"
 
 
+KINDS = (0, -1, 2.5, float("inf"), 1 << 62, True, "x", "", (), (1,), (1, 2, 3, 4), ("a",), ((1, 2),), {}, {"a": 1})
+"""Values of all kinds."""
+
+
 def _edit_value(value: Any, rng: random.Random) -> tuple[Any, str]:
+    if rng.random() < 0.1:
+        new = rng.choice([*KINDS, np.zeros(3, np.float32), np.zeros(0, np.int8), np.ones((2, 2), np.int8)])
+        return new, f": {str(value)[:40]!r} → {new!r}"
     match value:
         case bool():
             return not value, f": {value} → {not value}"

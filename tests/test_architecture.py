@@ -22,9 +22,31 @@ ROOMS = {
         *("key_kinds", "templates", "files", "program", "check", "assembly", "binary", "pages"),
     ),
     "compiler": (
-        *("errors", "fresh_names", "arithmetic", "vectors", "evaluate", "remedy", "text", "rules"),
+        *(
+            "errors",
+            "fresh_names",
+            "templates",
+            "requantization",
+            "arithmetic",
+            "vectors",
+            "evaluate",
+            "remedy",
+            "text",
+        ),
+        "rules",
         *("graph", "nest", "importers", "simplify", "columns", "lower", "select", "tile", "tiling", "emission"),
-        *("options", "attempts", "levels", "search", "passes", "pass_list", "pipeline", "partition"),
+        *(
+            "options",
+            "attempts",
+            "levels",
+            "search",
+            "passes",
+            "pass_list",
+            "running",
+            "fitting",
+            "pipeline",
+            "partition",
+        ),
     ),
 }
 """The folders and files at the top of a package, lowest first: one may import those before it."""

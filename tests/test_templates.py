@@ -12,11 +12,10 @@ import pytest
 from tests.copied_tree import copied_tree
 
 TABLES = (
-    *(f"tilewright/{package}/templates/table.py" for package in ("isa", "rtl", "codesign")),
+    *(f"tilewright/{package}/templates/table.py" for package in ("isa", "simulator", "compiler", "rtl", "codesign")),
     "tilewright/templates/table.py",
-    "tilewright/simulator/templates/facet.py",
 )
-"""Where each package that has a file for each template lists them."""
+"""Where each package lists the templates, for each of which it has a file."""
 
 SETTINGS = '''
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,7 @@ from tilewright.isa.machine.engine import Direction, Fill, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.isa.templates.facet import Facet
+from tilewright.isa.templates.work import Access, Task, Work
 
 
 class FillFacet(Facet):
@@ -55,6 +55,10 @@ class FillFacet(Facet):
     def violations(self, format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:
         if format.sources:
             yield "a fill engine has no sources"
+
+    def work(self, machine: Machine, task: Task) -> Work:
+        words = task.iterations
+        return Work(words, words, (Access(task.format.destination, words, 0, words, is_write=True),))
 
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
         yield f"    {format.destination.name} ← {format.statement.text.partition('=')[2].strip()}"

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import Program, Result, advise, compare, compile, price  # noqa: A004
+    from tilewright.api import advise, compare, compile, price  # noqa: A004
     from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.explore.study import Study
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilewright.errors import InputError
     from tilewright.generation import Generated, generate
     from tilewright.network_states import State, states
+    from tilewright.program import Program, Result
     from tilewright.quantization.quantize import QuantizedModel, quantize
 
 __all__ = [
@@ -47,8 +48,8 @@ _HOMES = {
     "compare": "tilewright.api",
     "Comparison": "tilewright.codesign.compare.comparison",
     "compile": "tilewright.api",
-    "Program": "tilewright.api",
-    "Result": "tilewright.api",
+    "Program": "tilewright.program",
+    "Result": "tilewright.program",
     "Generated": "tilewright.generation",
     "generate": "tilewright.generation",
     "price": "tilewright.api",

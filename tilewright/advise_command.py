@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Networks = Annotated[
     list[Path],
-    typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models; or float ones, with --calibration."),
+    typer.Argument(metavar="NET...", help="Quantised ONNX or TFLite models; or float ones, with --calibration."),
 ]
 Overlays = Annotated[
     list[str] | None,

@@ -48,7 +48,7 @@ from tilewright.quantize_command import quantize_command
 from tilewright.values.command import compare_values_command
 
 if TYPE_CHECKING:
-    from tilewright.api import Program, Result
+    from tilewright.program import Program, Result
 
 app = typer.Typer(
     name="tilewright",
@@ -269,10 +269,10 @@ def assemble(
     json: Json = None,
 ) -> None:
     """Assemble a text into a program for a machine."""
-    from tilewright.api import Program
     from tilewright.compile_report import region_sizes
     from tilewright.isa.assembly.assembler import assemble as to_program
     from tilewright.isa.files.loader import load_machine
+    from tilewright.program import Program
     from tilewright.tables import print_table
 
     machine = load_machine(isa, tuple(set or ()))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Networks = Annotated[
     list[Path],
-    typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models; or float ones, with --calibration."),
+    typer.Argument(metavar="NET...", help="Quantised ONNX or TFLite models; or float ones, with --calibration."),
 ]
 Machines = Annotated[
     list[str], typer.Option("--isa", metavar="MACHINE", help="A machine by name or .yaml file; give several.")

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.dump_layers import require_layer
 from tilewright.errors import InputError
 from tilewright.options import Calibration, Isa, Json, OptionalOutput, Seed, Set, Shape, is_taken, report, save_program
 from tilewright.quantize_command import hurting_line, print_warnings, quantize_summary
 
 if TYPE_CHECKING:
-    from tilewright.api import Program
+    from tilewright.asked_dumps import AskedDumps
     from tilewright.compiler.importers.input_shapes import Shapes
     from tilewright.compiler.options import Options
     from tilewright.compiler.pipeline import Dump
-    from tilewright.dumps import Dumps, DumpView
     from tilewright.isa.machine.machine import Machine
+    from tilewright.program import Program
     from tilewright.quantization.quantize import QuantizedModel
 
 Model = Annotated[
@@ -102,87 +101,53 @@ def compile_command(
     from tilewright.progress import progress
 
     with progress("loading the compiler"):
+        from tilewright.asked_dumps import AskedDumps
         from tilewright.compiler.importers.input_shapes import parse_shapes
         from tilewright.compiler.options import Options
-        from tilewright.dumps import Dumps, DumpView, require_folder
+        from tilewright.dumps import DumpView
         from tilewright.isa.files.loader import load_machine
 
-    wanted, names = dump_after or [], _passes(passes, explain_selection)
-    _require_passes(wanted, names)
+    names, view = _passes(passes, explain_selection), DumpView(constants, layer)
+    asked = AskedDumps(dump_after or [], dump_dir, report_folder, explain_selection, view, names)
+    _require_passes(asked.after, names)
     _require_source(model, resume_from, shape, calibration)
-    folders = [folder for folder in (dump_dir, report_folder) if folder is not None]
-    if output is None and not wanted and not folders and not explain_selection:
+    if output is None and asked.dump is None:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
+    shapes, verifies = parse_shapes(shape or ()), verify or passes is not None
     options = Options(
-        shapes=parse_shapes(shape or ()),
-        effort=effort,
-        tuning=tuning,
-        fails_on_miss=fail_on_miss,
-        verifies=verify or passes is not None,
-        passes=names,
+        shapes=shapes, effort=effort, tuning=tuning, fails_on_miss=fail_on_miss, verifies=verifies, passes=names
     )
     machine = load_machine(isa, tuple(set or ()))
-    for folder in folders:
-        require_folder(folder)
-    quantized = None if calibration is None or model is None else _quantize(model, calibration, options.shapes, seed)
-    dumps, view = Dumps(), DumpView(constants, layer)
-    dump = dumps.add if wanted or folders or explain_selection else None
+    asked.require_folders()
+    quantized = None if calibration is None or model is None else _quantize(model, calibration, shapes, seed)
     start = perf_counter()
-    if resume_from is not None:
-        program = _resume(resume_from, machine, options, wanted, dump)
+    if model is not None:
+        program = _compile(model, quantized, machine, options, no_host, asked.dump)
     else:
-        assert model is not None
-        program = _compile(model, quantized, machine, options, no_host, dump)
+        assert resume_from is not None
+        program = _resume(resume_from, machine, options, asked)
     seconds = perf_counter() - start
-    typer.echo("".join(_shown(dumps, program, wanted, view)), nl=False, err=is_taken(output, json))
-    _write_folders(dumps, program, view, dump_dir, report_folder)
+    typer.echo(asked.printed(program), nl=False, err=is_taken(output, json))
+    asked.write(program)
     if output is not None:
         save_program(program, output)
-    summary = _summary(program, seconds, quantized, dumps if explain_selection else None)
-    if report(summary, json, output) and not wanted:
+    summary = _summary(program, seconds, quantized, asked)
+    if report(summary, json, output) and not asked.after:
         _print_summary(summary)
 
 
-def _shown(dumps: Dumps, program: Program, wanted: list[str], view: DumpView) -> Iterator[str]:
-    """The texts of --dump-after, of one layer if one is asked for; raises InputError if there is no such layer."""
-    layers = [of.layers for of in program.programs]
-    if view.layer is not None:
-        require_layer(view.layer, layers)
-    for texts, of in zip(dumps.programs, layers, strict=False):
-        for name, text in texts:
-            if name in wanted:
-                yield view.shown(name, text, program.machine, of)
-
-
-def _write_folders(
-    dumps: Dumps, program: Program, view: DumpView, dump_dir: Path | None, report_folder: Path | None
-) -> None:
-    from tilewright.compile_report import write_report
-    from tilewright.dumps import dump_files, write_folder
-
-    if dump_dir is None and report_folder is None:
-        return
-    files = dump_files(dumps.programs, program.machine, [of.layers for of in program.programs], view)
-    if dump_dir is not None:
-        write_folder(dump_dir, files)
-    if report_folder is not None:
-        write_report(report_folder, program, files)
-
-
-def _summary(
-    program: Program, seconds: float, quantized: QuantizedModel | None, explained: Dumps | None
-) -> dict[str, Any]:
-    """What `report` takes: of a model quantised on the way its signal-to-noise, and of `explained` the selection."""
+def _summary(program: Program, seconds: float, quantized: QuantizedModel | None, asked: AskedDumps) -> dict[str, Any]:
+    """What `report` takes: of a model quantised on the way its signal-to-noise, and the selection if that is asked."""
     from tilewright.compile_report import compile_summary
     from tilewright.selection_report import columns_summary, instructions_summary, selection_summary
 
     summary = compile_summary(program, seconds)
     if quantized is not None:
         summary["quantization"] = quantize_summary(quantized)
-    if explained is not None:
-        summary["selection"] = selection_summary(explained.programs, program.machine)
-        summary["instructions"] = instructions_summary(explained.programs, program.machine)
-        summary["columns"] = columns_summary(explained.programs, program.machine)
+    if asked.explains:
+        summary["selection"] = selection_summary(asked.dumps.programs, program.machine)
+        summary["instructions"] = instructions_summary(asked.dumps.programs, program.machine)
+        summary["columns"] = columns_summary(asked.dumps.programs, program.machine)
     return summary
 
 
@@ -217,7 +182,7 @@ def _passes(text: str | None, explain_selection: bool) -> tuple[str, ...]:
     return chosen_passes(text)
 
 
-def _require_passes(wanted: list[str], names: tuple[str, ...]) -> None:
+def _require_passes(wanted: Sequence[str], names: tuple[str, ...]) -> None:
     from tilewright.compiler.pipeline import pass_names
 
     known = names or pass_names()
@@ -245,8 +210,8 @@ def _require_source(
 def _compile(
     model: Path, quantized: QuantizedModel | None, machine: Machine, options: Options, no_host: bool, dump: Dump | None
 ) -> Program:
-    from tilewright.api import Program
     from tilewright.compiler.partition.compile import compile_partitioned
+    from tilewright.program import Program
     from tilewright.progress import progress
 
     with progress(f"compiling {model.name}"):
@@ -256,21 +221,21 @@ def _compile(
     return program
 
 
-def _resume(path: Path, machine: Machine, options: Options, wanted: list[str], dump: Dump | None) -> Program:
+def _resume(path: Path, machine: Machine, options: Options, asked: AskedDumps) -> Program:
     """Continue from a file; raises InputError for --dump-after a pass that has already run."""
-    from tilewright.api import Program
     from tilewright.compiler.pipeline import passes_of, resume
     from tilewright.dumps import read_dump
+    from tilewright.program import Program
     from tilewright.progress import progress
 
     after, text = read_dump(path, machine)
     passes = passes_of(options.passes)
     begun = passes.position(after)
-    for name in wanted:
+    for name in asked.after:
         if passes.position(name) <= begun:
             raise InputError(f"{path}: has the result of {after}, and {name} is not run after that; see --dump-after")
     with progress(f"going on after {after}"):
-        return Program(resume(after, text, machine, options, dump))
+        return Program(resume(after, text, machine, options, asked.dump))
 
 
 def _quantize(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:

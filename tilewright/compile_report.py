@@ -7,13 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tilewright.api import Program
 from tilewright.dumps import write_folder
 from tilewright.files import json_text
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.partitioned import HostNode
 from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
+from tilewright.program import Program
 from tilewright.tables import print_table, print_tables
 
 

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.api import Program, compile
+from tilewright.api import compile  # noqa: A004
 from tilewright.errors import USER_ERRORS, InputError, describe
 from tilewright.host import dram_image, read_outputs
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import MachineState
 from tilewright.profiles.report import print_profile
+from tilewright.program import Program
 from tilewright.rtl.run import run_rtl
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.values import PreparedProgram

@@ -110,16 +110,20 @@ def _identity(machine: Machine) -> str:
 
 
 def dump_files(
-    programs: Sequence[Texts], machine: Machine, layers: Sequence[Sequence[Layer]], view: DumpView
+    programs: Sequence[Texts],
+    machine: Machine,
+    layers: Sequence[Sequence[Layer]],
+    view: DumpView,
+    order: Sequence[str],
 ) -> dict[str, str]:
-    """The files of a folder, `05-fuse.mlir`: numbered as the passes are; of several programs, each in a subfolder.
+    """The files of a folder, `05-fuse.mlir`: numbered in the `order` in which all passes run, from 0 on.
 
-    With them come pages: an index, and one for each layer.
+    Those of several programs are each in a subfolder. With them come pages: an index, and one for each layer.
     """
     folders: dict[str, dict[str, str]] = {}
     for number, (texts, of) in enumerate(zip(programs, layers, strict=True), 1):
         files = {
-            f"{pass_names().index(name):02}-{name}{pass_named(name).after.suffix}": view.shown(name, text, machine, of)
+            f"{order.index(name):02}-{name}{pass_named(name).after.suffix}": view.shown(name, text, machine, of)
             for name, text in texts
         }
         folders[f"program-{number}/" if len(programs) > 1 else ""] = files

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.api import Program
 from tilewright.errors import InputError
+from tilewright.program import Program
 
 Arrays = Mapping[str, NDArray[Any]]
 

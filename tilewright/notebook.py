@@ -17,7 +17,7 @@ from tilewright.simulator.run_profile import RunProfile, profile_from_json
 from tilewright.tables import format_value, percent
 
 if TYPE_CHECKING:
-    from tilewright.api import Program
+    from tilewright.program import Program
 
 
 def form_of(name: str, value: NDArray[Any] | Tensor | Value) -> str:

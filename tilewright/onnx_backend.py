@@ -19,12 +19,13 @@ import onnx
 from numpy.typing import NDArray
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
-from tilewright.api import Program, compile, machine_of
+from tilewright.api import compile, machine_of  # noqa: A004
 from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
 from tilewright.host_model import HostModel
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.machine.machine import Machine
+from tilewright.program import Program
 
 DEFAULT_ISA = "base16"
 

@@ -12,7 +12,7 @@ import typer
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
-    from tilewright.api import Program
+    from tilewright.program import Program
 
 Isa = Annotated[
     str, typer.Option("--isa", metavar="MACHINE", help="A shipped machine's name (see `isa list`), or a .yaml file.")
@@ -146,9 +146,9 @@ def load_program(path: Path, isa: str | None, overrides: list[str] | None, setti
 
     Raises IsaError, InputError, OverBudget, and BadParameter for overrides without a machine.
     """
-    from tilewright.api import Program
     from tilewright.isa.files.loader import load_machine
     from tilewright.isa.program.budgets import parse_budgets
+    from tilewright.program import Program
 
     budgets = parse_budgets(settings or ())
     if isa is not None:

@@ -13,9 +13,9 @@ from tilewright.options import Isa, Json, Set, report
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tilewright.api import Program
     from tilewright.codesign.price.price import Price
     from tilewright.isa.machine.machine import Machine
+    from tilewright.program import Program
 
 
 def price_command(
@@ -117,8 +117,8 @@ def _clock(price: Price) -> dict[str, Any]:
 
 def _energy(price: Price, path: Path, dram_pj_per_byte: float, clock: Mapping[str, Any] | None) -> dict[str, Any]:
     """The energy of a program file, which must be for the priced machine; its power where the clock is known."""
-    from tilewright.api import Program
     from tilewright.codesign.price.report import on_chip_mw
+    from tilewright.program import Program
 
     found = energy_of_program(price, Program.load(path, price.machine), path.name, dram_pj_per_byte)
     return found if clock is None else {**found, "on_chip_mw": on_chip_mw(found, clock["longest_path_ns"])}
@@ -139,9 +139,9 @@ def program_energy(loaded: Program, name: str) -> dict[str, Any]:
 
 def energy_of_program(price: Price, loaded: Program, name: str, dram_pj_per_byte: float) -> dict[str, Any]:
     """Energy by layer; of several programs in it, of all. Raises InputError where the machine runs nothing."""
-    from tilewright.api import Program
     from tilewright.codesign.price.energy import energy_of_layers
     from tilewright.codesign.price.report import energy_report
+    from tilewright.program import Program
 
     if not loaded.programs:
         raise InputError(

@@ -7,7 +7,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tilewright.api import Program, Result
 from tilewright.errors import InputError
 from tilewright.execute import profile_of
 from tilewright.host import dram_image, read_outputs
@@ -15,6 +14,7 @@ from tilewright.isa.program.faults import MachineFault
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.program import place_regions
 from tilewright.notebook import Profile
+from tilewright.program import Program, Result
 from tilewright.rtl.simulation.session import Job
 from tilewright.rtl.simulation.waves import Window, run_with_waves
 from tilewright.simulator.cycle_owners import layer_span

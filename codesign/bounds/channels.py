@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilewright.codesign.bounds.windows import tap_counts
 from tilewright.compiler.graph.convolutions import zeros_of
 from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, stored_shape
-from tilewright.compiler.nest.element_types import WEIGHT
+from tilewright.isa.language.numeric import IntegerType
 
 CONSTANT = 0
 """The number of a channel that is the same for all inputs."""
@@ -41,7 +41,6 @@ MIXING = frozenset(
 """Operators whose channels follow from all channels of all operands."""
 
 PLACES = ("batches", "rows", "columns")
-LEAST, MOST = WEIGHT.interval.low, WEIGHT.interval.high
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,11 @@ def channels(shape: Sequence[int]) -> int | None:
 
 
 class ChannelNumbers:
-    """The numbers of all tensors of a graph, and the weights of its convolutions."""
+    """The numbers of all tensors of a graph, and its convolutions' weights as weights of a machine's type."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, weight: IntegerType) -> None:
         self._graph = graph
+        self._weight = weight
         self._known: dict[object, int] = {}
         self.rows: dict[str, Rows] = {}  # by convolution, of those of which something is known
         self.spread: set[str] = set()  # tensors in which elements may repeat, or be constant, within a channel
@@ -150,7 +150,7 @@ class ChannelNumbers:
         name, group = operator.inputs[1], operator.attributes["group"]
         if name not in self._graph.constants:
             return None
-        weights = centred(name, self._graph)
+        weights = self.centred(name)
         of_groups = numbers.reshape(group, -1)
         results_of_group = len(weights) // group
         rows, found = [], []
@@ -164,6 +164,20 @@ class ChannelNumbers:
                 found.append(self._number(how, *facts) if needed.any() else CONSTANT)
         self.rows[operator.name] = Rows(tuple(rows), np.array(found, np.int64))
         return self.rows[operator.name].numbers
+
+    def centred(self, name: str) -> NDArray[np.int64]:
+        """A constant's weights [O, I, R, S] less their zero points.
+
+        Where they do not fit a weight then, one number may be taken out of all of them, which takes one row of products
+        for all channels. It may be any: those that are most often the same count as nothing.
+        """
+        zeros = zeros_of(name, self._graph).astype(np.int64)
+        weights: NDArray[np.int64] = self._graph.constants[name].astype(np.int64) - zeros.reshape(-1, 1, 1, 1)
+        held = self._weight.interval
+        if weights.min(initial=0) >= held.low and weights.max(initial=0) <= held.high:
+            return weights
+        found, counts = np.unique(weights[weights != 0], return_counts=True)
+        return np.where(weights == found[np.argmax(counts)], 0, weights)
 
 
 def _spreads(operator: Operator, graph: Graph) -> bool:
@@ -181,20 +195,6 @@ def is_still(operator: Operator, graph: Graph) -> bool:
     names = (*operator.inputs, *operator.outputs) if operator.kind == "reshape" else ()
     shapes = [graph.tensors[name].shape for name in names]
     return bool(shapes) and max(map(len, shapes)) <= 4 and len(set(map(stored_shape, shapes))) == 1
-
-
-def centred(name: str, graph: Graph) -> NDArray[np.int64]:
-    """A constant's weights [O, I, R, S] less their zero points.
-
-    Where they do not fit eight bits then, one number may be taken out of all of them, which takes one row of products
-    for all channels. It may be any: those that are most often the same count as nothing.
-    """
-    zeros = zeros_of(name, graph).astype(np.int64)
-    weights: NDArray[np.int64] = graph.constants[name].astype(np.int64) - zeros.reshape(-1, 1, 1, 1)
-    if weights.min(initial=0) >= LEAST and weights.max(initial=0) <= MOST:
-        return weights
-    found, counts = np.unique(weights[weights != 0], return_counts=True)
-    return np.where(weights == found[np.argmax(counts)], 0, weights)
 
 
 def _merged(row: NDArray[np.int64], distinct: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:

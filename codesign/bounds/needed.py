@@ -18,7 +18,6 @@ from tilewright.codesign.bounds.channels import (
     POOLS,
     SAME,
     ChannelNumbers,
-    centred,
     is_still,
 )
 from tilewright.codesign.bounds.windows import Mask, read_by
@@ -86,7 +85,7 @@ def _operands(operator: Operator, need: Need, graph: Graph, numbers: ChannelNumb
         case "interpolate" if need.is_all and _is_whole(operator, graph):
             yield x, _whole(graph, x)
         case "conv" if operator.name in numbers.rows:
-            yield x, _of_conv(operator, need, graph)
+            yield x, _of_conv(operator, need, graph, numbers)
         case "concat" if operator.attributes["axis"] == CHANNEL:
             yield from _of_concat(operator, need, graph)
         case "take":
@@ -140,12 +139,12 @@ def _is_whole(operator: Operator, graph: Graph) -> bool:
     return True
 
 
-def _of_conv(operator: Operator, need: Need, graph: Graph) -> Need:
+def _of_conv(operator: Operator, need: Need, graph: Graph, numbers: ChannelNumbers) -> Need:
     """The inputs that have a weight in some channel of the result, and the rows and columns under its windows.
 
     Only taps that are in use count, in the box that they are in.
     """
-    weights, group = centred(operator.inputs[1], graph), operator.attributes["group"]
+    weights, group = numbers.centred(operator.inputs[1]), operator.attributes["group"]
     count = stored_shape(graph.tensors[operator.inputs[0]].shape)[CHANNEL]
     used = (weights != 0)[need.channels]
     of_group = np.flatnonzero(need.channels) // (len(weights) // group)

@@ -20,6 +20,8 @@ from tilewright.codesign.points.network import Network
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, stored_shape
 from tilewright.compiler.partition.parts import whole_network
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.memory import BYTE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class Needs:
 NOTHING = Needs(0, 0)
 
 
-def needs_of(network: Network) -> Needs:
-    """What a network needs.
+def needs_of(network: Network, weight: IntegerType) -> Needs:
+    """What a network needs of a machine with weights of a type.
 
     Nothing is known of one that the compiler cannot read, or that no machine runs as a whole: the compiler says why.
     """
@@ -43,12 +45,12 @@ def needs_of(network: Network) -> Needs:
         graph = network.front.simplified(source, whole_network(source)).made
     except CompileError:
         return NOTHING
-    return NOTHING if graph is None else needs_of_graph(graph)
+    return NOTHING if graph is None else needs_of_graph(graph, weight)
 
 
-def needs_of_graph(graph: Graph) -> Needs:
-    """What a simplified graph needs."""
-    numbers = ChannelNumbers(graph)
+def needs_of_graph(graph: Graph, weight: IntegerType) -> Needs:
+    """What a simplified graph needs of a machine with weights of a type."""
+    numbers = ChannelNumbers(graph, weight)
     of_tensors = needed(graph, numbers)
     counted: set[int] = set()
     weights: dict[bytes, int] = {}
@@ -64,7 +66,7 @@ def needs_of_graph(graph: Graph) -> Needs:
             weights |= {row.tobytes(): int(np.count_nonzero(row)) for row in rows if _takes_memory(row)}
         elif operator.kind == "product" and need.is_all and numbers.spread.isdisjoint(operator.inputs):
             products += _products_of_tensors(operator, numbers, graph)
-    return Needs(products, sum(weights.values()))
+    return Needs(products, -(-sum(weights.values()) * weight.bits // BYTE_BITS))
 
 
 def _new(rows: Rows, need: Need, counted: set[int]) -> list[NDArray[np.int64]]:

@@ -24,7 +24,9 @@ from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_jso
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.points.priced import MachineFigures
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.errors import IsaError
+from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.machine import Machine
 
 MOST_HELD = 8
@@ -104,7 +106,7 @@ class _Run:
         self.report = report
         self.choices = choices
         self.stopped = ended_at(store, STALLED, *([LIMIT] if choices.retries else []))  # until they are computed again
-        self.needs: dict[str, Needs] = {}  # by network, found when they are first asked for
+        self.needs: dict[tuple[str, IntegerType], Needs] = {}  # by network and type of weights, as they are asked for
         self.finished: dict[Point, tuple[float, ...]] = {}
         self.beating: dict[str, tuple[float, ...]] = {}  # by label, a search's front of those with no node on the host
         self.is_dropping = True
@@ -270,7 +272,7 @@ class _Run:
         cycles = 0.0
         for weighted in self.space.networks:
             known = job.networks.get(weighted.name)
-            least = known.cycles if known else least_cycles(self._needs(weighted.name), job.machine)
+            least = known.cycles if known else least_cycles(self._needs(weighted.name, job.machine), job.machine)
             cycles += weighted.weight * least
         best = losses(best_possible(machine_figures(job.price), cycles), self.space.objectives)
         for label, own in self.beating.items():
@@ -280,10 +282,11 @@ class _Run:
                 return True
         return False
 
-    def _needs(self, network: str) -> Needs:
-        if network not in self.needs:
-            self.needs[network] = needs_of(self.networks[network])
-        return self.needs[network]
+    def _needs(self, network: str, machine: Machine) -> Needs:
+        of = network, arithmetic_of(machine).weight
+        if of not in self.needs:
+            self.needs[of] = needs_of(self.networks[network], of[1])
+        return self.needs[of]
 
     # -- what is known -------------------------------------------------------------------------------------------------
 

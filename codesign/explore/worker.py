@@ -23,6 +23,7 @@ from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.points.evaluate import Failure, Measured, failure, figures, measure
 from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.points.priced import Priced, price_of
+from tilewright.codesign.price.process import Process, load_process
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.rare_collection import collect_rarely
@@ -85,6 +86,7 @@ class Worker:
     """Answers tasks, and keeps what the next ones may need: the networks, the last machine's price, early measures."""
 
     space: Space
+    process: Process = field(default_factory=load_process)
     networks: dict[str, Network] = field(default_factory=dict)
     machines: dict[Point, Machine] = field(default_factory=dict)
     prices: dict[Point, Priced] = field(default_factory=dict)
@@ -132,7 +134,8 @@ class Worker:
     def _priced(self, point: Point, machine: Machine) -> Priced:
         """The price of the last machine is kept: its networks come next."""
         if point not in self.prices:
-            self.prices = {point: price_of(machine, self._like(point, machine), self.space.needs_clock)}
+            like = self._like(point, machine)
+            self.prices = {point: price_of(machine, like, self.space.needs_clock, self.process)}
         return self.prices[point]
 
     def _like(self, point: Point, machine: Machine) -> Machine | None:

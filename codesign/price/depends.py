@@ -6,26 +6,39 @@ missing gives wrong counts. The tests change each key of each shipped machine, a
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from functools import singledispatch
 
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 
 from tilewright.codesign.price.parts import ProcessingElement
-from tilewright.isa.machine.encoding import OPCODE, Operand
+from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Operand
+from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.dma import dram_operand, moved_word_bytes
+from tilewright.isa.timing import can_be_refused
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.beats import Window
 from tilewright.rtl.bus import ReadChannel
 from tilewright.rtl.counters import Counters
 from tilewright.rtl.datapath import VectorDatapath, result_bits, source_bits, table_address_bits
+from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.fifo import BlockFifo, Fifo
+from tilewright.rtl.interfaces import index_bits
 from tilewright.rtl.lane_tree import LaneTree
+from tilewright.rtl.load import LoadEngine
 from tilewright.rtl.memory import BankedMemory
+from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.ports import read_ports, write_ports
+from tilewright.rtl.registers import Registers, isa_hash_word
+from tilewright.rtl.runs import Bursts
+from tilewright.rtl.store import StoreEngine
 from tilewright.rtl.table_memory import TableMemory
+from tilewright.rtl.vector import VectorEngine
 
 
 @singledispatch
@@ -68,6 +81,11 @@ def _(part: Counters) -> Hashable:
 
 
 @facts_of.register
+def _(part: Registers) -> Hashable:
+    return part.map, part.machine.dram.offset_bits, isa_hash_word(part.machine)
+
+
+@facts_of.register
 def _(part: BankedMemory) -> Hashable:
     return part.memory, part.reads, part.writes
 
@@ -80,7 +98,8 @@ def _(part: TableMemory) -> Hashable:
 @facts_of.register
 def _(part: NestWalker) -> Hashable:
     names = {operand.memory for walk in part.walks for operand in walk.operands.values()}
-    memories = tuple(part.machine.memories[name] for name in sorted(names - {DRAM}))
+    found = [part.machine.memories[name] for name in sorted(names - {DRAM})]
+    memories = tuple((memory.name, memory.depth, memory.banks) for memory in found)
     offset_bits = part.machine.dram.offset_bits if DRAM in names else None
     return part.machine.instruction_bytes, offset_bits, memories, tuple(_of_walk(walk) for walk in part.walks)
 
@@ -91,7 +110,7 @@ def _of_walk(walk: Walk) -> Hashable:
     operands = tuple((slot, each.name, each.memory, each.loops, each.block) for slot, each in walk.operands.items())
     fields = [OPCODE, *(f"trip.{loop.name}" for loop in walk.loops)]
     fields += [name for operand in walk.operands.values() for name in _fields_of(walk, operand)]
-    places = tuple((format.field(name).low_bit, format.field(name).type) for name in fields)
+    places = _places(format, fields)
     groups = tuple((name, tuple(sorted(loops))) for name, loops in walk.groups.items())
     return format.opcode, walk.loops, operands, places, groups
 
@@ -99,6 +118,63 @@ def _of_walk(walk: Walk) -> Hashable:
 def _fields_of(walk: Walk, operand: Operand) -> list[str]:
     strided = (loop.name for loop in walk.loops if loop.name in operand.loops)
     return [f"{operand.name}.{name}" for name in ("base", *strided)]
+
+
+def _places(format: InstructionFormat, names: Iterable[str]) -> Hashable:
+    return tuple((format.field(name).low_bit, format.field(name).type) for name in names)
+
+
+@facts_of.register
+def _(part: Bursts) -> Hashable:
+    """What its walker depends on, and of each format the region and the bytes of a word."""
+    regions = tuple(_places(each, [f"{dram_operand(each).name}.region"]) for each in part.formats)
+    words = tuple(moved_word_bytes(each, part.machine) for each in part.formats)
+    return facts_of(part.walker), regions, words, index_bits(part.machine), part.bus_bytes
+
+
+@facts_of.register
+def _(part: Dispatch) -> Hashable:
+    """What its queues keep, and where each format has its opcode and waits."""
+    machine = part.machine
+    engines = tuple(
+        (each.name, each.queue_depth, tuple(of.opcode for of in machine.formats_of(each))) for each in part.engines
+    )
+    waits = tuple(_places(each, [f"wait.{name}" for name in machine.engines]) for each in machine.formats.values())
+    return engines, tuple(part.kept), waits, machine.wait_bits, machine.instruction_bytes, machine.dram.bus_bytes
+
+
+@facts_of.register(LoadEngine)
+@facts_of.register(StoreEngine)
+def _(part: LoadEngine | StoreEngine) -> Hashable:
+    return _of_engine(part.machine, part.engine)
+
+
+@facts_of.register(MmaEngine)
+@facts_of.register(VectorEngine)
+def _(part: MmaEngine | VectorEngine) -> Hashable:
+    machine = part.machine
+    (engine,) = machine.of(Template.SYSTOLIC if isinstance(part, MmaEngine) else Template.VECTOR)
+    return _of_engine(machine, engine)
+
+
+def _of_engine(machine: Machine, engine: Engine) -> Hashable:
+    """Its settings, its formats and its ports, with all of the memories that these name: more than it reads."""
+    formats = machine.formats_of(engine)
+    names = {operand.memory for format in formats for operand in format.operands}
+    memories = tuple(memory for memory in machine.memories.values() if memory.name in names)
+    ports = tuple(
+        (port.member, port.memory, port.requester)
+        for port in (*read_ports(machine), *write_ports(machine))
+        if port.engine is engine
+    )
+    sizes = machine.dram, machine.instruction_bytes, machine.wait_bits, len(machine.engines)
+    return engine.name, engine.settings, memories, ports, sizes, tuple(_of_format(machine, each) for each in formats)
+
+
+def _of_format(machine: Machine, format: InstructionFormat) -> Hashable:
+    loops, operands, immediates = format.loops, format.operands, tuple(format.immediates.items())
+    meaning = format.mnemonic, format.opcode, format.statement, format.has_accumulate, can_be_refused(machine, format)
+    return meaning, loops, operands, immediates, format.fields
 
 
 @facts_of.register

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
-from tilewright.codesign.price.accesses import accesses
+from tilewright.codesign.price.accesses import Accesses, accesses
 from tilewright.codesign.price.macros import MemoryPrice
 from tilewright.codesign.price.price import Price
-from tilewright.codesign.templates.facet import Accesses
 from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.demands import iterations_of
 from tilewright.isa.program.program import Program
 from tilewright.rtl.ports import ways_of
 from tilewright.simulator.profile import instructions_of_layers, layers_of
@@ -63,7 +62,7 @@ def logic_pj(price: Price, instructions: Sequence[Instruction], cycles: int) -> 
     engines = price.machine.engines.values()
     of = dict.fromkeys(price.machine.engines, 0)
     for instruction in instructions:
-        of[instruction.engine.name] += prod(instruction.trips.values())
+        of[instruction.engine.name] += iterations_of(instruction)
     areas = {unit.name: unit.area_um2 for unit in price.units}
     energies = [facet_of(each.template).energy(each, figures, of[each.name], areas) for each in engines]
     clock = figures.clock_pj_per_flip_flop * sum(unit.flip_flops for unit in price.units) * cycles

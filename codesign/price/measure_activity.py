@@ -25,7 +25,7 @@ from tilewright.codesign.price.parts import lanes as lanes_of
 from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.synthesis import Synthesis
 from tilewright.codesign.price.timing_synthesis import TimingSynthesis
-from tilewright.compiler.nest.element_types import ACTIVATION
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.engine import Template
@@ -112,7 +112,9 @@ def measure(machine: Machine, folder: Path, process: Process, volts: float) -> d
     mapped = synthesis.mapped(texts)
     element, lane = (ActivityOf(mapped[name], process, synthesis.timing, volts) for name in parts)
     generator = np.random.default_rng(SEED)
-    random = [generator.integers(ACTIVATION.interval.low, ACTIVATION.interval.high + 1, 4096) for _ in range(2)]
+    arithmetic = arithmetic_of(machine)
+    operands = arithmetic.activation.interval, arithmetic.weight.interval
+    random = [generator.integers(values.low, values.high + 1, 4096) for values in operands]
     by_instruction = {
         format.mnemonic: lane_activity(lane, position, len(format.streams))
         for position, format in enumerate(machine.formats_of(Template.VECTOR))

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 from zlib import crc32
 
-from amaranth.hdl import Const, Fragment, Instance, MemoryInstance, ResetInserter, Shape, Signal, Value
+from amaranth.hdl import (
+    Const,
+    Elaboratable,
+    Fragment,
+    Instance,
+    MemoryInstance,
+    Module,
+    ResetInserter,
+    Shape,
+    Signal,
+    Value,
+)
 from amaranth.hdl._ast import Assign, Concat, Operator, Part, SignalSet, Slice, Statement, Switch, SwitchValue
 from amaranth.hdl._xfrm import TransformedElaboratable
 from amaranth.lib import wiring
@@ -89,7 +100,17 @@ def sketch_apart(
             part = inner(places[fragment.type].part, is_inner_restarted)
             modules += [Sketch(_moved(each.path, path), each.count) for each in part.modules]
             found |= {_moved(own, path): place for own, place in part.places.items()}
+    for _, fragment, _ in fragments:
+        _let_go(fragment)
     return Netlist(tuple(modules), found)
+
+
+def _let_go(fragment: Fragment) -> None:
+    """Free what a fragment was made from at once: it points at itself, and would wait for a search for such garbage."""
+    for origin in fragment.origins or ():
+        vars(origin)["_MustUse__context"] = None
+        if isinstance(origin, Module):
+            vars(origin).clear()
 
 
 class _Inside(Outline):
@@ -101,6 +122,9 @@ class _Inside(Outline):
 
     def leaves_out(self, part: wiring.Component) -> bool:
         return part is not self._component and super().leaves_out(part)
+
+    def _place(self, part: wiring.Component, interfaces: Mapping[str, wiring.PureInterface]) -> Elaboratable:
+        return super()._place(part, {})  # nobody connects its ports
 
 
 def _moved(path: str, to: str) -> str:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from zlib import crc32
 
 from tilewright.codesign.price.fit import counted, fitted
 from tilewright.codesign.price.known import Logic, known_price
 from tilewright.codesign.price.macros import MemoryPrice, memory_price
 from tilewright.codesign.price.netlist import Bill, M, netlist
-from tilewright.codesign.price.operators import Count
+from tilewright.codesign.price.operators import Count, Sketch
 from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.remembered import remembered_sketch
 from tilewright.codesign.price.storage import StorageOptions
 from tilewright.codesign.price.synthesis import Cost, Synthesis
 from tilewright.codesign.price.unit import ESTIMATED, FITTED, SYNTHESISED, Unit
-from tilewright.codesign.price.units import UnitParts, unit_parts
+from tilewright.codesign.price.units import UNITS, UnitParts, unit_parts
 from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.registers import isa_hash_word
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,29 @@ def _priced(machine: Machine, synthesis: Synthesis, exact: bool) -> Logic:
     """The logic of a machine, synthesised where it is not known yet, and the count of its operators beside it."""
     parts = unit_parts(netlist, machine, synthesis.process, exact)
     costs = synthesis.costs_of(_bills(parts))
-    counts = counted(_bills(unit_parts(remembered_sketch, machine, synthesis.process, exact)))
+    _, counts = _counted(machine, synthesis.process, exact)
     return _logic(machine, parts, costs, counts, dict.fromkeys(parts, SYNTHESISED))
 
 
 def _fitted(machine: Machine, known: Logic, process: Process) -> Logic:
     """The logic of a machine, from that of one with other sizes: what has more operators costs more."""
-    parts = unit_parts(remembered_sketch, machine, process, exact=False)
-    counts = counted(_bills(parts))
+    parts, counts = _counted(machine, process, exact=False)
     changed = {name for name, count in counts.items() if known.counts.get(name) != count}
     costs = fitted(counts, known)
     bases = {name: FITTED if not changed.isdisjoint(_keys(name, unit)) else SYNTHESISED for name, unit in parts.items()}
     return _logic(machine, parts, costs, counts, bases)
+
+
+def _counted(machine: Machine, process: Process, exact: bool) -> tuple[dict[str, UnitParts[Sketch]], dict[str, Count]]:
+    """The parts of each unit, and their counts by name.
+
+    The host's registers show the machine's hash. They are described once for all, and told apart by it afterwards.
+    """
+    parts = unit_parts(remembered_sketch, replace(machine, text=""), process, exact)
+    counts = counted(_bills(parts))
+    registers = counts[UNITS["registers"]]
+    shown = crc32(f"{registers.digest} {isa_hash_word(machine)}".encode())
+    return parts, {**counts, UNITS["registers"]: replace(registers, digest=shown)}
 
 
 def _logic(

@@ -37,8 +37,16 @@ def _remembered(component: wiring.Component, is_restarted: bool, left_out: tuple
     facts = facts_of(component)
     if facts is None:
         return make()
-    component._MustUse__used = True  # Amaranth warns of what is described in vain
+    _mark_used(component)
     return _kept((type(component), facts, is_restarted, left_out), make)
+
+
+def _mark_used(component: wiring.Component) -> None:
+    """Amaranth warns of what is described in vain, and of what that holds; what it would say points at the part."""
+    component._MustUse__used, component._MustUse__context = True, None
+    for inner in vars(component).values():
+        if isinstance(inner, wiring.Component):
+            _mark_used(inner)
 
 
 def _kept(key: Hashable, make: Callable[[], Netlist[Sketch]]) -> Netlist[Sketch]:

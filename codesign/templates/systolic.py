@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from math import prod
 
 from tilewright.codesign.price.process import LogicEnergy
-from tilewright.codesign.templates.facet import Accesses, Facet
-from tilewright.isa.machine.encoding import ACCUMULATE, Instruction
+from tilewright.codesign.templates.facet import Facet
 from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.systolic import systolic_activations, systolic_weights, tile_loops
 
 ARRAY = "array"
 """The processing elements of an array; the rest of its engine is its control."""
@@ -22,21 +18,6 @@ class SystolicFacet(Facet):
 
     def units(self, engine: Engine) -> Mapping[str, str]:
         return {engine.name: f"{engine} control", f"{engine}.array": ARRAY}
-
-    def accesses(self, machine: Machine, instruction: Instruction) -> Accesses:
-        """A vector and its sums an iteration, and the rows of every weight tile; new sums do not read the old ones."""
-        format, trips = instruction.format, instruction.trips
-        activations, weights, sums = systolic_activations(format), systolic_weights(format), format.destination
-        vectors = prod(trips.values())
-        tiles = prod(list(trips.values())[: tile_loops(format)])
-        adds_to_all = format.has_accumulate and instruction[ACCUMULATE] == 1
-        reduced = prod(trips[name] for name in format.reduce_loops)
-        reads: Counter[str] = Counter()
-        reads[activations.memory] += vectors
-        rows, _ = _sizes(instruction.engine)
-        reads[weights.memory] += tiles * rows
-        reads[sums.memory] += vectors if adds_to_all else vectors - vectors // reduced
-        return Accesses(reads, Counter({sums.memory: vectors * sums.block}), Counter())
 
     def energy(
         self, engine: Engine, figures: LogicEnergy, iterations: int, areas_um2: Mapping[str, float]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from math import prod
 
 from tilewright.codesign.bounds.terms import terms
 from tilewright.codesign.price.process import LogicEnergy
-from tilewright.codesign.templates.facet import Accesses, Facet
-from tilewright.isa.language.expressions import walk
-from tilewright.isa.language.facts import Circuit
+from tilewright.codesign.templates.facet import Facet
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.engine import Engine, Vector
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.datapath_schedule import bind, schedule
@@ -23,20 +18,6 @@ class VectorFacet(Facet):
 
     def units(self, engine: Engine) -> Mapping[str, str]:
         return {engine.name: f"{engine} control", f"{engine}.datapath": _lanes(engine)}
-
-    def accesses(self, machine: Machine, instruction: Instruction) -> Accesses:
-        """A word of every source an iteration, a word of the result a group of reduced ones."""
-        format, trips = instruction.format, instruction.trips
-        iterations = prod(trips.values())
-        reduced = prod(trips[name] for name in format.reduce_loops)
-        reads: Counter[str] = Counter()
-        for source in format.streams:
-            reads[source.memory] += iterations
-        lookups: Counter[str] = Counter()
-        for node in set(walk(format.statement.expr)):
-            if node.op.facts.circuit is Circuit.TABLE:
-                lookups[format.operand(node.name).memory] += iterations * _width(instruction.engine)
-        return Accesses(reads, Counter({format.destination.memory: iterations // reduced}), lookups)
 
     def energy(
         self, engine: Engine, figures: LogicEnergy, iterations: int, areas_um2: Mapping[str, float]

@@ -7,12 +7,23 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.compiler.columns.proposal import Joined
 from tilewright.compiler.columns.reach import Reach, joined_weights, reach_of
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.convolutions import model_macs, zeros_of
-from tilewright.compiler.graph.graph import COLUMN, JOINED, LEAK, MACS, Graph, Operator, Quantization, TensorType
+from tilewright.compiler.graph.graph import (
+    COLUMN,
+    JOINED,
+    LEAK,
+    MACS,
+    Attribute,
+    Graph,
+    Operator,
+    Quantization,
+    TensorType,
+)
 
 
 def with_joined_columns(graph: Graph, joined: Joined, factor: int) -> Graph:
@@ -50,7 +61,7 @@ class _Joining:
         bias = [b and self._constant(b, np.tile(self._graph.constants[b], after), after) for b in bias]
         return replace(conv, inputs=(x, w, *bias), attributes={**conv.attributes, **self._window(conv, reach)})
 
-    def _window(self, conv: Operator, reach: Reach) -> Mapping[str, Any]:
+    def _window(self, conv: Operator, reach: Reach) -> Mapping[str, Attribute]:
         """The attributes of a convolution that differ with joined columns."""
         attributes, width = conv.attributes, self._graph.tensors[conv.inputs[0]].shape[COLUMN] // reach.before
         columns = self._graph.tensors[conv.outputs[0]].shape[COLUMN]
@@ -72,7 +83,7 @@ class _Joining:
         table = np.tile(operator.attributes["table"], (self._factor, 1))
         return replace(operator, attributes={**operator.attributes, "table": table})
 
-    def _constant(self, name: str, values: Any, times: int) -> str:
+    def _constant(self, name: str, values: NDArray[Any], times: int) -> str:
         """A constant with other values, and its scales so many times if it has several."""
         fresh, tensor = fresh_name(f"{name}.joined", self.tensors), self._graph.tensors[name]
         quantization = _repeated(tensor.quantization, times)

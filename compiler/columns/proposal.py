@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tilewright.compiler.columns.reach import joined_weights, reach_of
 from tilewright.compiler.graph.convolutions import block_diagonal, zeros_of
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN, Graph, Operator, TensorType
-from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import mma_tile
 
 BY_ELEMENT = ("add", "sub", "mul", "maximum", "minimum", "clamp", "rescale", "lookup")
 """Operators whose result has the columns of their operands."""
@@ -49,7 +49,7 @@ class _Search:
     def __init__(self, graph: Graph, machine: Machine, factor: int) -> None:
         self._graph = graph
         self._factor = factor
-        self._rows, self._cols = vector_blocks(machine) * machine.vector.lanes, machine.array.cols
+        self._array, self._least = machine.array, mma_tile(machine)
         self._lanes = machine.vector.lanes
         self._costs: dict[tuple[str, bool, bool], int] = {}
         self._hosts = frozenset(graph.outputs.values())
@@ -68,7 +68,7 @@ class _Search:
     def _has_few_channels(self, operator: Operator) -> bool:
         if operator.kind != "conv" or operator.inputs[1] not in self._graph.constants:
             return False
-        return self._factor * self._graph.constants[operator.inputs[1]].shape[0] <= max(self._cols, self._lanes)
+        return self._factor * self._graph.constants[operator.inputs[1]].shape[0] <= max(self._array.cols, self._lanes)
 
     def _pieces(self, joined: Joined) -> Iterator[Joined]:
         """Tensors that some operators have in common."""
@@ -157,11 +157,12 @@ class _Search:
         if reach.keeps_groups:
             weights = block_diagonal(weights, group * after, zero)
         outputs, inputs, rows, taps = weights.shape
-        units, blocks = -(-outputs // self._cols), -(-inputs // self._rows)
-        is_used = np.zeros((units * self._cols, blocks * self._rows, rows, taps), bool)
+        height, width = self._array.rows, self._array.cols
+        units, blocks = -(-outputs // width), -(-inputs // height)
+        is_used = np.zeros((units * width, blocks * height, rows, taps), bool)
         is_used[:outputs, :inputs] = weights != zero[:, None, None, None]
-        tiles = np.any(is_used.reshape(units, self._cols, blocks, self._rows, rows, taps), axis=(1, 3))
-        return sum(_box(taps) for unit in tiles for taps in unit) * max(pixels, self._rows)
+        tiles = np.any(is_used.reshape(units, width, blocks, height, rows, taps), axis=(1, 3))
+        return sum(_box(taps) for unit in tiles for taps in unit) * max(pixels, self._least)
 
 
 def _box(is_used: NDArray[np.bool_]) -> int:

@@ -10,7 +10,7 @@ requantises all channels with these. Scales may differ, as they do between chann
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -24,6 +24,7 @@ from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL, TAKEN, Graph, Operator, Quantization, TensorType, stored_shape
 from tilewright.compiler.simplify.rewrite import drop_dead_code
 from tilewright.compiler.simplify.weights import Weights
+from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.isa.machine.machine import Machine
 
 Convs = tuple[Operator, ...]
@@ -55,7 +56,7 @@ def join_products(graph: Graph, machine: Machine, measure: Measure) -> Graph:
 
 def joints(graph: Graph, machine: Machine) -> list[Joint]:
     """What would leave fewer columns of the array unused, the best first."""
-    alike: dict[Any, list[Operator]] = {}
+    alike: dict[Hashable, list[Operator]] = {}
     for operator in graph.operators:
         if operator.kind == "conv" and _has_few_results(operator, graph, machine):
             alike.setdefault(_form(operator, graph), []).append(operator)
@@ -73,7 +74,7 @@ def _has_few_results(conv: Operator, graph: Graph, machine: Machine) -> bool:
     return weights.shape[0] % machine.array.cols != 0 and weights.size <= MOST_WEIGHTS
 
 
-def _form(conv: Operator, graph: Graph) -> Any:
+def _form(conv: Operator, graph: Graph) -> Hashable:
     """Equal for convolutions that can be one."""
     result, weights = graph.tensors[conv.outputs[0]], graph.tensors[conv.inputs[1]]
     assert result.quantization is not None
@@ -87,12 +88,12 @@ def _form(conv: Operator, graph: Graph) -> Any:
 
 
 def _saved(convs: Sequence[Operator], graph: Graph, machine: Machine) -> int:
-    """The vectors of each block of inputs, for each unit of columns that is not needed any more."""
+    """The vectors of each weight tile that is not needed any more."""
     outputs = [graph.constants[conv.inputs[1]].shape[0] for conv in convs]
-    units = sum(-(-count // machine.array.cols) for count in outputs) - -(-sum(outputs) // machine.array.cols)
     _, inputs, rows, taps = graph.constants[convs[0].inputs[1]].shape
+    tiles = sum(weight_tiles(machine, count, inputs) for count in outputs) - weight_tiles(machine, sum(outputs), inputs)
     batch, _, height, width = stored_shape(graph.tensors[convs[0].outputs[0]].shape)
-    return units * -(-inputs // machine.vector.lanes) * rows * taps * batch * height * width
+    return tiles * rows * taps * batch * height * width
 
 
 def _region(graph: Graph, convs: Convs) -> Graph:

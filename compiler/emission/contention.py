@@ -7,19 +7,14 @@ operation reads, should be in different banks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.emission.durations import Duration, durations
+from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
-from tilewright.compiler.tile.footprint import reads_destination
-from tilewright.compiler.tile.program import TileOperation, TileProgram, forms
-from tilewright.isa.machine.engine import Template
-from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import mma_read
+from tilewright.compiler.tile.program import TileProgram, forms
 
 Contention = Mapping[str, Mapping[str, int]]
 """By buffer, the others and the cycles; buffers of different memories never contend."""
@@ -78,21 +73,23 @@ def contention(program: TileProgram) -> Contention:
 
 def _columns(program: TileProgram) -> PortColumns:
     numbers = {name: number for number, name in enumerate(program.buffers)}
-    of_form: dict[int, list[_Access]] = {}
-    named: list[list[_Access]] = []
-    buffers: list[int] = []
+    memories = {name: number for number, name in enumerate(program.machine.memories)}
+    of_form: dict[int, list[tuple[str, tuple[int, ...]]]] = {}  # by operand
+    counts, buffers, rows = [0], list[int](), list[tuple[int, ...]]()
     of_each = zip(program.operations, program.of_each(forms), program.of_each(durations), strict=True)
-    for operation, form, duration in of_each:
+    for operation, form, work in of_each:
         if form not in of_form:
-            of_form[form] = _accesses(program.machine, operation, duration)
-        named.append(of_form[form])
-        buffers += [numbers[operation.bases[access.operand].buffer] for access in of_form[form]]
-    rows = np.array([access[1:] for own in named for access in own], np.int64).reshape(-1, 6)
-    memory, is_write, is_first, begin, end, words = rows.T.copy()
+            accesses = [access for access in work.accesses if access.times]
+            of_form[form] = [(of.operand.name, (memories[of.operand.memory], *of[1:])) for of in accesses]
+        counts.append(len(of_form[form]))
+        for operand, row in of_form[form]:
+            buffers.append(numbers[operation.bases[operand].buffer])
+            rows.append(row)
+    memory, words, begin, end, is_write, is_first = np.array(rows, np.int64).reshape(-1, 6).T.copy()
     return PortColumns(
-        begins=np.cumsum([0, *map(len, named)]),
+        begins=np.cumsum(counts),
         engine=engine_numbers(program),
-        busy=np.array([duration.busy for duration in program.of_each(durations)], np.int64),
+        busy=np.array([work.busy for work in program.of_each(durations)], np.int64),
         buffer=np.array(buffers, np.int64),
         memory=memory,
         is_write=is_write != 0,
@@ -101,40 +98,3 @@ def _columns(program: TileProgram) -> PortColumns:
         end=end,
         words=words,
     )
-
-
-class _Access(NamedTuple):
-    """An access of an operation that starts in cycle 0, by operand; otherwise as in `PortColumns`."""
-
-    operand: str
-    memory: int
-    is_write: bool
-    is_first: bool
-    begin: int
-    end: int
-    words: int
-
-
-def _accesses(machine: Machine, operation: TileOperation, duration: Duration) -> list[_Access]:
-    """What an operation that starts in cycle 0 reads and writes on chip, by operand."""
-    format, numbers = machine.format(operation.mnemonic), {name: number for number, name in enumerate(machine.memories)}
-    to, busy, complete = format.destination, duration.busy, duration.complete
-    trips = {loop.name: operation.fields.get(f"trip.{loop.name}", 1) for loop in format.loops}
-    words = prod(trips.values())
-    results = prod(trip for loop, trip in trips.items() if loop not in format.reduce_loops)
-    found = [(operand, False, False, 0, busy, words) for operand in format.streams]
-    if format.engine.template is Template.SYSTOLIC:
-        # Every product is written to its sum, and all but the first of a sum are added to what it was.
-        added = words if reads_destination(format, operation) else words - results
-        read = mma_read(machine)
-        found.append((to, False, True, read, read + busy, added))
-        found.append((to, True, True, complete - busy, complete, words))
-    else:
-        # A result is there when the last word that it depends on was read.
-        first = words // results - 1
-        found.append((to, True, False, complete - busy + first, complete, results))
-    return [
-        _Access(operand.name, numbers[operand.memory], is_write, is_first, begin, end, words)
-        for operand, is_write, is_first, begin, end, words in found
-        if operand.memory in numbers and words
-    ]

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.durations import Duration
-from tilewright.isa.machine.engine import Direction, Dma, Engine
+from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.work import Work
 
 EARLY_ROUND_TRIPS = 8
 """A load starts earlier than it must by so many accesses to DRAM: room for what the plan does not know."""
@@ -34,11 +35,11 @@ class LoadPlan:
 
 def fills(engine: Engine) -> bool:
     """Whether an engine fills memories from DRAM: its operations, the loads, may change their order."""
-    return isinstance(engine.settings, Dma) and engine.settings.direction is Direction.IN
+    return DRAM in engine.reads
 
 
 def plan_loads(
-    engines: Sequence[Engine], durations: Sequence[Duration], before: Dependences, round_trip: int
+    engines: Sequence[Engine], durations: Sequence[Work], before: Dependences, round_trip: int
 ) -> LoadPlan:  # fmt: skip
     """The plan for operations in program order; `round_trip` is the time of one access to DRAM."""
     starts = starts_in_order(engines, durations, before)
@@ -54,7 +55,7 @@ def plan_loads(
     return LoadPlan(tuple(loads), starts, from_cycle)
 
 
-def starts_in_order(engines: Sequence[Engine], durations: Sequence[Duration], before: Dependences) -> list[int]:
+def starts_in_order(engines: Sequence[Engine], durations: Sequence[Work], before: Dependences) -> list[int]:
     """The cycle in which each operation starts if loads take no turns and memories have no end."""
     free = dict.fromkeys(engines, 0)
     starts, ends = [0] * len(engines), [0] * len(engines)

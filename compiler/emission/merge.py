@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.durations import Duration
 from tilewright.compiler.emission.load_plan import NEVER, fills
 from tilewright.compiler.emission.room import Residents, Room
 from tilewright.isa.machine.engine import Engine
+from tilewright.isa.templates.work import Work
 
 LAYERS_BESIDE = 2
 """So many layers behind the one in front may be begun."""
@@ -30,7 +30,7 @@ class Section:
 
     layers: Sequence[int]
     engines: Sequence[Engine]
-    durations: Sequence[Duration]
+    durations: Sequence[Work]
     before: Dependences
     residents: Residents
     in_order: Sequence[int]

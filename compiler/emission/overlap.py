@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.durations import Duration
 from tilewright.compiler.emission.merge import LAYERS_BESIDE, Merged, Section, front_first, one_by_one, row_by_row
 from tilewright.compiler.emission.room import Residents
 from tilewright.isa.machine.engine import Engine
+from tilewright.isa.templates.work import Work
 
 WORTH = 0.01
 """All layers stay one after the other unless this share of the program's cycles can be saved."""
@@ -41,7 +41,7 @@ class Overlap:
 
 
 def overlapped(
-    layers: Sequence[int], engines: Sequence[Engine], durations: Sequence[Duration], before: Dependences,
+    layers: Sequence[int], engines: Sequence[Engine], durations: Sequence[Work], before: Dependences,
     residents: Residents, in_order: Sequence[int], kept: Container[int] = (), by_rows: bool = False,
 ) -> Overlap | None:  # fmt: skip
     """Another order of the operations that keeps all dependences; None if it would save too little.
@@ -65,7 +65,7 @@ def overlapped(
 
 
 def _fronts(
-    layers: Sequence[int], engines: Sequence[Engine], durations: Sequence[Duration], kept: Container[int]
+    layers: Sequence[int], engines: Sequence[Engine], durations: Sequence[Work], kept: Container[int]
 ) -> list[bool]:
     """For each layer, whether it and those that may run beside it could end earlier than one after the other.
 

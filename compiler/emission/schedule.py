@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.dependences import Dependences, dependences
-from tilewright.compiler.emission.durations import Duration, durations
+from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import NEVER, LoadPlan, fills, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Residents, Room
+from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, engines
-from tilewright.isa.machine.engine import Dma, Engine
+from tilewright.isa.machine.engine import Engine
+from tilewright.isa.templates.work import Work
 from tilewright.isa.timing import dma_round_trip
 
 NONE_AHEAD = "no load comes earlier than its tile{}, because the memories are too full; engines may wait for DRAM"
@@ -68,7 +70,7 @@ class _Work:
     program: TileProgram
     ahead: Ahead
     engines: Sequence[Engine]
-    durations: Sequence[Duration]
+    durations: Sequence[Work]
     before: Dependences
     residents: Residents
     kept: frozenset[int]
@@ -183,7 +185,7 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
     busy, complete = np.array([(each.busy, each.complete) for each in work.durations], np.int64).reshape(-1, 2).T.copy()
     opened = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
     machine_engines = tuple(work.program.machine.engines.values())
-    contexts = [of.settings.contexts if isinstance(of.settings, Dma) else 0 for of in machine_engines]
+    contexts = [facet_of(of.template).most_under_way(of) for of in machine_engines]
     waiting = [plan.loads if fills(of) else np.flatnonzero(engine == of.number).tolist() for of in machine_engines]
     queues = _lists("queue", waiting)
     return WorkColumns(

@@ -15,6 +15,7 @@ from tilewright.compiler.graph.graph import (
     LEAK,
     ROW,
     TAKEN,
+    Attribute,
     Operator,
     TensorType,
     stored_shape,
@@ -209,7 +210,7 @@ def _affine(operator: Operator, operands: Sequence[Values], result: TensorType) 
     return x * scale.reshape(shape) + offset.reshape(shape)
 
 
-def _onnx(op_type: str, attributes: Mapping[str, Any], operands: Sequence[Values]) -> Values:
+def _onnx(op_type: str, attributes: Mapping[str, Attribute], operands: Sequence[Values]) -> Values:
     names = tuple(f"operand{position}" for position in range(len(operands)))
     operator = Operator(op_type, f"onnx.{op_type}", names, ("result",), attributes)
     return evaluate_onnx_operator(operator, operands, OPSET)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
 
 
 def evaluate_onnx_operator(operator: Operator, values: Sequence[NDArray[Any] | None], opset: int) -> list[NDArray[Any]]:
@@ -34,7 +37,7 @@ def evaluate_onnx_operator(operator: Operator, values: Sequence[NDArray[Any] | N
 
 
 @lru_cache(maxsize=256)
-def _evaluator(serialized: bytes, opset: int) -> Any:
+def _evaluator(serialized: bytes, opset: int) -> ReferenceEvaluator:
     from onnx.reference import ReferenceEvaluator
 
     node = onnx.NodeProto.FromString(serialized)
@@ -53,5 +56,5 @@ def _oldest(operator: str) -> int:
 
 
 @cache
-def _schemas() -> list[Any]:
+def _schemas() -> list[onnx.defs.OpSchema]:
     return list(onnx.defs.get_all_schemas_with_history())

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType
+from tilewright.compiler.graph.graph import Attribute, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_onnx_quantizer
 from tilewright.compiler.graph.reference import evaluate_onnx_operator
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN
@@ -48,7 +48,7 @@ NUMBERS = (
 """What a Constant may hold."""
 
 Named = Sequence[tuple[str, onnx.NodeProto]]
-ReadAttributes = Callable[[onnx.NodeProto], Mapping[str, Any]]
+ReadAttributes = Callable[[onnx.NodeProto], Mapping[str, Attribute]]
 
 
 def evaluate_constants(

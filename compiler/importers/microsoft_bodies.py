@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from tilewright.compiler.errors import CompileError, NodeName
+from tilewright.compiler.graph.graph import Attribute
 
 Rank = Callable[[str], int | None]
 """A tensor's number of dimensions; None where it is not known."""
@@ -68,7 +68,7 @@ class Body:
     ) -> str:
         """Add a node with the attributes `given` and others; its result has the name `to`, or one of its own."""
         name = to or self._fresh(kind)
-        settings: dict[str, Any] = {**(given or {}), **attributes}
+        settings: dict[str, Attribute] = {**(given or {}), **attributes}
         self.nodes.append(helper.make_node(kind, inputs, [name], **settings))
         return name
 

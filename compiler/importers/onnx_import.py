@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from tilewright.compiler.errors import CompileError, NodeName, first_line
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType
 from tilewright.compiler.importers.constants import evaluate_constants
 from tilewright.compiler.importers.control_flow import without_known_control_flow
 from tilewright.compiler.importers.fatal import require_harmless
@@ -44,7 +44,7 @@ from tilewright.compiler.importers.tflite.read import is_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 
 TFLITE_SUFFIX = ".tflite"
-"""A file with this suffix must be TFLite. Any other file is TFLite if its content says so."""
+"""A file with this suffix must be TFLite. Attribute other file is TFLite if its content says so."""
 
 
 def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
@@ -274,7 +274,7 @@ def _constants(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
     return constants
 
 
-def _constant_value(name: str, attributes: Any) -> NDArray[Any]:
+def _constant_value(name: str, attributes: Attribute) -> NDArray[Any]:
     dtypes: Mapping[str, type] = {
         "value_int": np.int64,
         "value_ints": np.int64,
@@ -320,11 +320,11 @@ def is_fixed(value: onnx.ValueInfoProto) -> bool:
     return True
 
 
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+def _attributes(node: onnx.NodeProto) -> dict[str, Attribute]:
     return {attribute.name: _attribute(attribute) for attribute in node.attribute}
 
 
-def _attribute(attribute: onnx.AttributeProto) -> Any:
+def _attribute(attribute: onnx.AttributeProto) -> Attribute:
     """Int, float, str, a tuple of these, or an array."""
     value = onnx.helper.get_attribute_value(attribute)
     match value:

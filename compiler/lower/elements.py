@@ -10,7 +10,6 @@ from tilewright.compiler.graph.graph import FACTOR, Operator
 from tilewright.compiler.lower.network import (
     SPACE,
     Network,
-    activation,
     affine,
     identity_index,
     kernel_of,
@@ -20,8 +19,7 @@ from tilewright.compiler.lower.network import (
     whole,
     window_access,
 )
-from tilewright.compiler.nest.element_types import ACTIVATION
-from tilewright.compiler.nest.expressions import Target, added, clamp, multiplied, rescaled
+from tilewright.compiler.nest.expressions import added, clamp, multiplied, rescaled
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.operations import Op
@@ -32,8 +30,9 @@ def lower_max_pool(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     result = network.shape(y)
     r, s = kernel_of(operator, network)
-    reads = {"a": window_access(x, "o", operator, whole(result), network, outside=ACTIVATION.interval.low)}
-    expr = make(Op.MAX_OVER, activation("a"))
+    a = network.activation("a")
+    reads = {"a": window_access(x, "o", operator, whole(result), network, outside=a.range.low)}
+    expr = make(Op.MAX_OVER, a)
     access = Access(network.buffer_of[y], identity_index())
     return [Nest(operator.name, operator.nodes, result_loops(result, r=r, s=s), reads, access, expr, 0)]
 
@@ -46,7 +45,8 @@ def lower_add(operator: Operator, network: Network) -> list[Nest]:
     a, b, shift = network.common_multipliers(a_scale * factor / y_scale, b_scale * factor / y_scale, operator)
     target = target_of(operator, network)
     b = -b if operator.kind == "sub" else b
-    expr = added(activation("a"), a_zero, a, activation("b"), b_zero, b, shift, target, network.number)
+    number = network.from_activations
+    expr = added(network.activation("a"), a_zero, a, network.activation("b"), b_zero, b, shift, target, number)
     return [_elementwise(operator, expr, network)]
 
 
@@ -55,29 +55,28 @@ def lower_mul(operator: Operator, network: Network) -> list[Nest]:
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
     factor = operator.attributes.get(FACTOR, 1.0)
-    scales, shifts = network.multipliers(np.array([a_scale * b_scale * factor / y_scale]), operator)
-    target = target_of(operator, network)
-    expr = multiplied(
-        activation("a"), a_zero, activation("b"), b_zero, int(scales[0]), int(shifts[0]), target, network.number
-    )
+    number, target = network.from_activations, target_of(operator, network)
+    scales, shifts = network.multipliers(np.array([a_scale * b_scale * factor / y_scale]), number, operator)
+    a, b = network.activation("a"), network.activation("b")
+    expr = multiplied(a, a_zero, b, b_zero, int(scales[0]), int(shifts[0]), target, number)
     return [_elementwise(operator, expr, network)]
 
 
 def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
     """The larger or smaller of two, each brought to the result's scale first: rounding keeps the order of values."""
     y_scale, y_zero = network.quantization(operator.outputs[0])
-    everything = Target(y_zero, ACTIVATION.interval.low, ACTIVATION.interval.high)
+    everything = network.unlimited(y_zero)
     sides = []
     for leaf, name in zip(("a", "b"), operator.inputs, strict=True):
-        scale, zero = network.quantization(name)
+        side, (scale, zero) = network.activation(leaf), network.quantization(name)
         if (scale, zero) == (y_scale, y_zero):
-            sides.append(activation(leaf))
+            sides.append(side)
             continue
-        scales, shifts = network.multipliers(np.array([scale / y_scale]), operator)
-        sides.append(rescaled(activation(leaf), zero, int(scales[0]), int(shifts[0]), everything, network.number))
+        scales, shifts = network.multipliers(np.array([scale / y_scale]), network.from_activations, operator)
+        sides.append(rescaled(side, zero, int(scales[0]), int(shifts[0]), everything, network.from_activations))
     expr = make(Op.MAX if operator.kind == "maximum" else Op.MIN, *sides)
     target = target_of(operator, network)
-    if (target.low, target.high) != (everything.low, everything.high):
+    if target != everything:
         expr = clamp(expr, target.low, target.high)
     return [_elementwise(operator, expr, network)]
 
@@ -85,8 +84,8 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
 def lower_lookup(operator: Operator, network: Network) -> list[Nest]:
     """The entry of a table for each value; all channels have one table, or each has its own."""
     table = operator.attributes["table"].astype(np.int64) - stored_offset(network.graph.tensors[operator.outputs[0]])
-    name = network.add_constant(f"{operator.name}.table", np.atleast_2d(table), ACTIVATION)
-    looked_up = Expr(Op.LUT, network.values(name), (activation("a"),), name="t")
+    name = network.add_constant(f"{operator.name}.table", np.atleast_2d(table), network.arithmetic.activation)
+    looked_up = Expr(Op.LUT, network.values(name), (network.activation("a"),), name="t")
     nest = _elementwise(operator, looked_up, network)
     row = affine(("o", 1)) if table.ndim > 1 else affine()
     return [replace(nest, reads={**nest.reads, "t": Access(name, (row,))})]
@@ -99,9 +98,9 @@ def lower_rescale(operator: Operator, network: Network) -> list[Nest]:
 def rescaling(operator: Operator, network: Network) -> Expr:
     """The first operand, read as `a`, in the scale and limits of the result."""
     (a_scale, a_zero), (y_scale, _) = (network.quantization(name) for name in (*operator.inputs, *operator.outputs))
-    scales, shifts = network.multipliers(np.array([a_scale / y_scale]), operator)
+    scales, shifts = network.multipliers(np.array([a_scale / y_scale]), network.from_activations, operator)
     target = target_of(operator, network)
-    return rescaled(activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
+    return rescaled(network.activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.from_activations)
 
 
 def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.convolutions import has_scales_of_outputs, model_macs, zeros_of
-from tilewright.compiler.graph.graph import COLUMN, MACS, ROW, Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import COLUMN, MACS, ROW, Attribute, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import REORDERING
-from tilewright.compiler.vectors import vector_blocks
+from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.windows import Windows
 
@@ -51,7 +51,7 @@ def window_inputs(graph: Graph, machine: Machine) -> tuple[Graph, Mapping[str, W
         tensors[x] = replace(tensors[x], shape=(batch, channels, (height - 1) * step + taps, width))
         fresh = f"{w}.{operator.name}.windows"
         constants[fresh], tensors[fresh] = values, replace(tensors[w], shape=values.shape)
-        attributes: dict[str, Any] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+        attributes: dict[str, Attribute] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
         attributes |= {MACS: model_macs(operator, graph)}
         attributes = {**operator.attributes, **attributes}
         operators.append(replace(operator, inputs=(x, fresh, *operator.inputs[2:]), attributes=attributes))
@@ -82,19 +82,18 @@ def _windows(operator: Operator, graph: Graph, machine: Machine) -> Windows | No
     shape = stored_shape(graph.tensors[operator.inputs[0]].shape)
     result = stored_shape(graph.tensors[operator.outputs[0]].shape)
     (down, across), (top, left, _, _) = operator.attributes["strides"], operator.attributes["pads"]
-    vector = vector_blocks(machine) * machine.vector.lanes
 
-    def vectors(fold: int) -> int:
-        return -(-taps_down // fold) * -(-taps_across * fold * channels // vector)
+    def tiles(fold: int) -> int:
+        return -(-taps_down // fold) * weight_tiles(machine, outputs, taps_across * fold * channels)
 
     def cycles(fold: int) -> int:
-        multiplying = vectors(fold) * result[ROW] * result[COLUMN] * -(-outputs // machine.array.cols)
+        multiplying = tiles(fold) * result[ROW] * result[COLUMN]
         rows = result[ROW] if fold == taps_down else (result[ROW] - 1) * down // fold + -(-taps_down // fold)
-        stored = -(-taps_across * fold * channels // vector) * vector * rows * result[COLUMN]
+        stored = weight_tiles(machine, 1, taps_across * fold * channels) * machine.array.rows * rows * result[COLUMN]
         return max(multiplying, stored // machine.dram.bus_bytes)
 
     fold = min((*_divisors(down), taps_down), key=cycles)
-    if vectors(fold) >= taps_down * taps_across * -(-channels // vector):
+    if tiles(fold) >= taps_down * taps_across * weight_tiles(machine, outputs, channels):
         return None
     return Windows((channels, *shape[ROW:]), top, left, fold, down if fold == taps_down else fold, across)
 

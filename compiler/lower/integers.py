@@ -1,4 +1,4 @@
-"""Products whose result is their sums, as int32: exact, never rounded, and refused where int32 may not hold them."""
+"""Products whose result is their sums: exact, never rounded, and refused where the type of sums may not hold them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType
+from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.lower.network import Network, affine
-from tilewright.compiler.nest.element_types import ACCUMULATOR
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access
 from tilewright.isa.language.expressions import Expr
@@ -16,9 +15,9 @@ from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
 
 
-def is_sum(tensor_type: TensorType) -> bool:
+def is_sum(tensor: str, network: Network) -> bool:
     """Whether a tensor holds sums as they are."""
-    return tensor_type.dtype == str(ACCUMULATOR)
+    return network.graph.tensors[tensor].dtype == str(network.arithmetic.sum)
 
 
 def integer_sum(
@@ -28,23 +27,24 @@ def integer_sum(
     """`total + bias`, or `total` where every bias is 0; and the reads that the bias needs.
 
     `bounds` are the least and greatest total of each channel, [2, O]; `factors` say how many steps of the result a sum
-    of 1 is. Raises CompileError for results that int32 may not hold: ONNX does not say what they would be.
+    of 1 is. Raises CompileError for results that the type may not hold: ONNX does not say what they would be.
     """
     result_type = network.graph.tensors[operator.outputs[0]]
-    limits = ACCUMULATOR.interval
+    held = network.arithmetic.sum
+    limits = held.interval
     if not np.all(factors == 1) or (operator.attributes["low"], operator.attributes["high"]) != result_type.limits:
-        raise CompileError(operator, "its sums are rescaled or limited as int32", expected="them as they are")
+        raise CompileError(operator, f"its sums are rescaled or limited as {held}", expected="them as they are")
     results = bounds + bias
     whole = Interval(int(min(results.min(), bounds.min())), int(max(results.max(), bounds.max())))
     if not limits.contains(whole):
         raise CompileError(
             operator,
             f"its sums may reach {whole.low} to {whole.high}",
-            expected=f"{limits.low} to {limits.high}, all that int32 holds",
+            expected=f"{limits.low} to {limits.high}, all that {held} holds",
         )
     if not bias.any():
         return total, {}
-    constant = network.add_constant(f"{name}.bias", bias, ACCUMULATOR)
+    constant = network.add_constant(f"{name}.bias", bias, held)
     leaf = source("bias", network.values(constant))
     exact = Interval(int(results.min()), int(results.max()))
     return Expr(Op.ADD, exact, (total, leaf)), {"bias": Access(constant, (affine(("o", 1)),))}

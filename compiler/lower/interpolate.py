@@ -19,7 +19,7 @@ from tilewright.compiler.lower.interpolate_by_axis import lower_by_axis
 from tilewright.compiler.lower.interpolation_axes import cycles_by_axis, product_cycles, two_axes
 from tilewright.compiler.lower.moves import Run
 from tilewright.compiler.lower.network import SPACE, Network, affine
-from tilewright.compiler.lower.products import Product, int8_terms, product_nest, sum_bounds, weight_access
+from tilewright.compiler.lower.products import Product, product_nest, sum_bounds, terms_of, weight_access
 from tilewright.compiler.nest.nest import Access, Nest, NestLoop
 
 
@@ -53,7 +53,7 @@ def _cycles(operator: Operator, rows: Sequence[Blend], columns: Sequence[Blend],
         for column in columns:
             kernel = np.outer(row.weights, column.weights)
             if kernel.size > 1:
-                taps = len(int8_terms(kernel)) * kernel.size
+                taps = len(terms_of(kernel, network.arithmetic.weight)) * kernel.size
                 total += product_cycles(taps, batches * row.run.count * column.run.count, network)
     return total
 
@@ -89,6 +89,6 @@ def _blended(
         Access(network.buffer_of[y], tuple(run.result(loop) for run, loop in zip(walk, SPACE, strict=True))),
         np.full(channels, -x_zero * int(kernel.sum()), np.int64),
         np.full(channels, x_scale / (y_scale * int(kernel.sum()))),
-        sum_bounds(matrix),
+        sum_bounds(matrix, network),
     )
     return product_nest(name, operator, product, 0, network)

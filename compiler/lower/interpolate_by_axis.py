@@ -35,19 +35,15 @@ from tilewright.compiler.lower.moves import Run
 from tilewright.compiler.lower.network import (
     SPACE,
     Network,
-    activation,
     affine,
     padded_channels,
     result_loops,
     target_of,
 )
-from tilewright.compiler.lower.products import TERM, Product, int8_terms, product_nest, sum_bounds
-from tilewright.compiler.nest.element_types import ACTIVATION, WEIGHT
+from tilewright.compiler.lower.products import TERM, Product, product_nest, sum_bounds, terms_of
 from tilewright.compiler.nest.expressions import Target, added, rescaled
 from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.isa.language.expressions import Expr
-
-WHOLE_RANGE = Target(0, ACTIVATION.interval.low, ACTIVATION.interval.high)
 
 NEXT, LOW = 1, 2
 """Without carries, what lies behind the channels of `high`: those of the next element, and low parts."""
@@ -158,7 +154,7 @@ class _ByAxis:
         Not copied: a copy of every other element would load those between, too, which are written later.
         """
         axis, run = self._first, blend.run
-        target = Target(self._zero, ACTIVATION.interval.low, ACTIVATION.interval.high)
+        target = self._network.unlimited(self._zero)
         reads, expr = self._blended(self._x, axis, blend, self._zero, 1 / axis.total, 1, target)
         held = Access(self._beside_x, axis.index(axis.read(run, cell.place), self._behind(cell.slot)))
         again = Access(self._beside_high, axis.index(axis.result(run)))
@@ -190,15 +186,15 @@ class _ByAxis:
         values = self._matrix(axis, {0: blend.weights, cell.slot + 1: _at(cell.place, -axis.total)})
         result = Access(self._low, axis.index(axis.result(run), channel))
         if not all(blend.weights):
-            nothing = rescaled(activation("a"), 0, 1, 0, Target(0, 0, 0), self._network.number)
+            nothing = rescaled(self._network.activation("a"), 0, 1, 0, Target(0, 0, 0), self._network.from_activations)
             read = {"a": Access(self._x, axis.index(axis.read(run)))}
             return self._nest(name, axis.trips(run, self._image), read, result, nothing)
-        return self._product(name, axis, run, values, self._beside_x, result, 0, 1.0, WHOLE_RANGE)
+        return self._product(name, axis, run, values, self._beside_x, result, 0, 1.0, self._network.unlimited(0))
 
     def _carry(self, name: str, blend: Blend, cell: Cell) -> Nest:
         """What the low parts of two elements are together, rounded in units of `high`."""
         axis, run, by = self._second, blend.run, 1 / self._first.total
-        reads, expr = self._blended(self._low, axis, blend, 0, by, by, WHOLE_RANGE)
+        reads, expr = self._blended(self._low, axis, blend, 0, by, by, self._network.unlimited(0))
         held = Access(self._beside_high, axis.index(axis.read(run, cell.place), self._behind(cell.slot)))
         return self._nest(name, axis.trips(run, self._between), reads, held, expr)
 
@@ -223,7 +219,8 @@ class _ByAxis:
         reads = {"a": Access(self._beside_high, own), "b": Access(self._beside_high, carry)}
         a, b, shift = network.common_multipliers(1, 1, self._operator)
         target = target_of(self._operator, network)
-        expr = added(activation("a"), self._zero, a, activation("b"), 0, b, shift, target, network.number)
+        high, low = network.activation("a"), network.activation("b")
+        expr = added(high, self._zero, a, low, 0, b, shift, target, network.from_activations)
         result = Access(self._y, axis.index(axis.result(run)))
         return self._nest(name, axis.trips(run, self._between), reads, result, expr)
 
@@ -234,21 +231,22 @@ class _ByAxis:
         return Nest(name, self._operator.nodes, result_loops(trips), reads, result, expr, 0)
 
     def _copy(self, name: str, trips: Sequence[int], read: Access, result: Access) -> Nest:
-        return self._nest(name, trips, {"a": read}, result, activation("a"))
+        return self._nest(name, trips, {"a": read}, result, self._network.activation("a"))
 
     def _blended(
         self, tensor: str, axis: Axis, blend: Blend, zero: int, factor: float, whole: float, target: Target
     ) -> tuple[dict[str, Access], Expr]:
         """Two elements with their weights times a factor, or the one whose weight is not 0 times another."""
         weights, network = blend.weights, self._network
+        first, second = network.activation("a"), network.activation("b")
         reads = {leaf: Access(tensor, axis.index(axis.read(blend.run, place))) for place, leaf in enumerate(("a", "b"))}
         if all(weights):
             a, b, shift = network.common_multipliers(weights[0] * factor, weights[1] * factor, self._operator)
-            blended = added(activation("a"), zero, a, activation("b"), zero, b, shift, target, network.number)
+            blended = added(first, zero, a, second, zero, b, shift, target, network.from_activations)
             return reads, blended
         only = reads["a" if weights[0] else "b"]
-        scales, shifts = network.multipliers(np.array([whole]), self._operator)
-        expr = rescaled(activation("a"), zero, int(scales[0]), int(shifts[0]), target, network.number)
+        scales, shifts = network.multipliers(np.array([whole]), network.from_activations, self._operator)
+        expr = rescaled(first, zero, int(scales[0]), int(shifts[0]), target, network.from_activations)
         return {"a": only}, expr
 
     def _product(
@@ -257,9 +255,10 @@ class _ByAxis:
     ) -> Nest:  # fmt: skip
         """A sum of products with one matrix: two taps of channels that lie side by side."""
         name, network, channels = f"{self._operator.name}.{name}", self._network, self._channels
-        terms = int8_terms(values)
+        weight = network.arithmetic.weight
+        terms = terms_of(values, weight)
         over_terms = (affine(("t", 1)),) * (len(terms) > 1)
-        stored = network.add_constant(f"{name}.weight", terms[0] if len(terms) == 1 else np.stack(terms, TERM), WEIGHT)
+        stored = network.add_constant(f"{name}.weight", terms[0] if len(terms) == 1 else np.stack(terms, TERM), weight)
         band = (affine(), affine(("o", -1), ("i", 1)))
         product = Product(
             (values.shape[1] - 1 + channels, *values.shape[ROW:]),
@@ -269,7 +268,7 @@ class _ByAxis:
             result,
             np.full(channels, bias, np.int64),
             np.full(channels, factor),
-            np.repeat(sum_bounds(values), channels, axis=1),
+            np.repeat(sum_bounds(values, network), channels, axis=1),
             target=target,
         )
         return product_nest(name, self._operator, product, 0, network)

@@ -15,11 +15,7 @@ from tilewright.compiler.lower.blends import Blend, blends
 from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.moves import Run, runs
 from tilewright.compiler.lower.network import SPACE, Network, affine
-from tilewright.compiler.nest.element_types import WEIGHT
 from tilewright.compiler.nest.nest import Affine
-
-WIDEST = WEIGHT.interval.high
-"""The largest sum of weights along a dimension: weights, and what `high` is multiplied by, are of eight bits."""
 
 OWN = affine(("o", 1))
 """The channel of a result, in what it is computed from."""
@@ -94,9 +90,13 @@ Axes = tuple[Axis, Axis]
 def two_axes(operator: Operator, network: Network) -> Axes | None:
     """Columns and rows of an interpolation; None if it cannot go along one and then the other."""
     sizes = network.shape(operator.inputs[0])
-    if not network.adds_scaled or is_sum(network.graph.tensors[operator.outputs[0]]):
+    if not network.adds_scaled or is_sum(operator.outputs[0], network):
         return None
-    rows, columns = _axis(ROW, operator.attributes["rows"], sizes), _axis(COLUMN, operator.attributes["columns"], sizes)
+    widest = network.arithmetic.weight.interval.high
+    rows, columns = (
+        _axis(dimension, operator.attributes[name], sizes, widest)
+        for dimension, name in ((ROW, "rows"), (COLUMN, "columns"))
+    )
     return None if rows is None or columns is None else (columns, rows)
 
 
@@ -105,12 +105,13 @@ def cycles_by_axis(operator: Operator, axes: Axes, network: Network) -> int:
     first, second = axes
     image, result = (network.shape(name) for name in (operator.inputs[0], operator.outputs[0]))
     beside = image[BATCH] * image[second.dimension]
+    widest = network.arithmetic.weight.interval.high
     total = sum(product_cycles(3, beside * blend.run.count, network) for blend in first.blends)
     beside = image[BATCH] * result[first.dimension]
     for blend in second.blends:
         taps = 3
         if not rounds_carries(operator, axes, network):
-            taps = 2 + sum(-(-weight * first.total // WEIGHT.interval.high) for weight in blend.weights)
+            taps = 2 + sum(-(-weight * first.total // widest) for weight in blend.weights)
         total += product_cycles(taps, beside * blend.run.count, network)
     return total
 
@@ -125,12 +126,15 @@ def rounds_carries(operator: Operator, axes: Axes, network: Network) -> bool:
     return x_scale == y_scale and all(axis.total % 2 == 1 for axis in axes)
 
 
-def _axis(dimension: int, triples: Sequence[int], sizes: Sequence[int]) -> Axis | None:
-    """A dimension of an interpolation; None if its weights as whole numbers are too wide, or it has one element."""
+def _axis(dimension: int, triples: Sequence[int], sizes: Sequence[int], widest: int) -> Axis | None:
+    """A dimension of an interpolation; None if it has one element, or weights as whole numbers beyond the widest.
+
+    All weights of a result, and what `high` is multiplied by, are weights of the machine.
+    """
     size = sizes[dimension]
     places = list(zip(triples[::3], triples[1::3], triples[2::3], strict=True)) or [(i, 1, 0) for i in range(size)]
     total = math.lcm(*(here + beyond for _, here, beyond in places))
-    if size < 2 or total > WIDEST:
+    if size < 2 or total > widest:
         return None
     even: list[int] = []
     for first, here, beyond in places:

@@ -16,7 +16,6 @@ from tilewright.compiler.graph.graph import BETWEEN, JOINED, Graph, Operator, Te
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
 from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, stored_offset
-from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.compiler.simplify.kinds import NAMING, REORDERING
@@ -85,7 +84,7 @@ def _name_buffers(network: Network) -> None:
     for tensor, root in roots.items():
         network.buffer_of[tensor] = named.get(root, root)
         shape = shapes[root] if root in shapes else stored_shape(at_most_four(graph.tensors[root].shape))
-        buffer = Buffer(named.get(root, root), shape, elements.get(root, ACTIVATION))
+        buffer = Buffer(named.get(root, root), shape, elements.get(root, network.arithmetic.activation))
         network.buffers[buffer.name] = buffer
 
 
@@ -129,10 +128,16 @@ def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tu
 
 
 def _reshape_before(tensor: str, network: Network) -> Operator:
-    """The operator that gave a tensor another shape."""
+    """The operator that gave a tensor another shape; if it is as the host has it, one that gives others another."""
+    if tensor not in network.graph.producers:
+        return next(operator for operator in network.graph.operators if _reshapes(operator, network))
     producer = network.graph.producers[tensor]
     is_reshape = network.shape(producer.inputs[0]) != network.shape(tensor)
     return producer if is_reshape else _reshape_before(producer.inputs[0], network)
+
+
+def _reshapes(operator: Operator, network: Network) -> bool:
+    return operator.kind in NAMING and network.shape(operator.inputs[0]) != network.shape(operator.outputs[0])
 
 
 def _output_copies(network: Network) -> list[Nest]:

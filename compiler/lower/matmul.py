@@ -13,10 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, ROW, Operator
-from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
-from tilewright.compiler.lower.products import int8_terms
-from tilewright.compiler.nest.element_types import ACTIVATION
-from tilewright.compiler.nest.expressions import Target, requantized, source
+from tilewright.compiler.lower.network import Network, affine, identity_index, result_loops, target_of
+from tilewright.compiler.lower.products import terms_of
+from tilewright.compiler.nest.expressions import requantized, source
 from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import Interval
@@ -43,21 +42,21 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
         "w": Access(matrix, (batches, channels, affine(), columns)),
     }
     scale = operator.attributes["factor"] * a_scale * b_scale / y_scale
-    scales, shifts = network.multipliers(np.array([scale]), operator)
+    scales, shifts = network.multipliers(np.array([scale]), network.from_sums, operator)
     leaves = const(summed * a_zero * b_zero), const(int(scales[0])), const(int(shifts[0]))
-    total = _centred_sum(a_zero, b_zero, summed)
-    expr = requantized(total, *leaves, target_of(operator, network), network.number)
+    total = _centred_sum(a_zero, b_zero, summed, network)
+    expr = requantized(total, *leaves, target_of(operator, network), network.from_sums)
     result = Access(network.buffer_of[operator.outputs[0]], identity_index())
     loops = result_loops((batch, length, 1, pixels), i=summed)
     return [*before, Nest(operator.name, operator.nodes, loops, reads, result, expr, batch * length * summed * pixels)]
 
 
-def _centred_sum(a_zero: int, b_zero: int, count: int) -> Expr:
+def _centred_sum(a_zero: int, b_zero: int, count: int, network: Network) -> Expr:
     """`sum((x - a_zero) * (w - b_zero))` without the product of both zero points; all factors are activations."""
-    x, w = activation("x"), activation("w")
+    x, w = network.activation("x"), network.activation("w")
     terms = make(Op.MUL, x, w)
-    for leaf, zero in ((x, b_zero), (w, a_zero)):
-        for term in int8_terms(np.array(-zero)) if zero else ():
+    for leaf, zero, beside in ((x, b_zero, network.arithmetic.weight), (w, a_zero, network.arithmetic.activation)):
+        for term in terms_of(np.array(-zero), beside) if zero else ():
             terms = make(Op.ADD, terms, make(Op.MUL, leaf, const(int(term))))
     return Expr(Op.SUM, Interval(count * terms.range.low, count * terms.range.high), (terms,))
 
@@ -85,11 +84,11 @@ def transposition(
     batch, channels, rows, columns = trips
     lanes = network.lanes
     identity = np.eye(lanes, dtype=np.int64).reshape(1, lanes, 1, lanes)
-    ones = network.add_constant(f"{name}.identity", identity, ACTIVATION)
+    ones = network.add_constant(f"{name}.identity", identity, network.arithmetic.activation)
     vector = Access(ones, (affine(), affine(("i", 1)), affine(), affine(("x", 1))))
-    total = Expr(Op.SUM, ACTIVATION.interval, (make(Op.MUL, source("e", Interval(0, 1)), activation("w")),))
-    everything = Target(0, ACTIVATION.interval.low, ACTIVATION.interval.high)
-    expr = requantized(total, const(0), const(1), const(0), everything, network.number)
+    w = network.activation("w")
+    total = Expr(Op.SUM, w.range, (make(Op.MUL, source("e", Interval(0, 1)), w),))
+    expr = requantized(total, const(0), const(1), const(0), network.unlimited(0), network.from_sums)
     nests = []
     for first in range(0, columns, lanes):
         count = min(lanes, columns - first)

@@ -20,14 +20,12 @@ from tilewright.compiler.lower.network import (
     SPACE,
     Network,
     Spread,
-    activation,
     affine,
     identity_index,
     result_loops,
     stored_offset,
 )
 from tilewright.compiler.lower.products import Product, product_nest, sum_bounds
-from tilewright.compiler.nest.element_types import WEIGHT
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop
 
 WIDEST_STEP = 64
@@ -89,6 +87,7 @@ def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
                 (_all(batches), Run(inputs, channels[0], 1, 0, 1), Run(height, 0, 1, i, block),
                  Run(width, 0, 1, j, block)),
                 network.buffer_of[y],
+                network,
             )
             for position, (i, j, channels) in enumerate(places)
         ]  # fmt: skip
@@ -97,7 +96,7 @@ def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
         matrix[list(channels), range(inputs), i, j] = 1
     taps = (affine(("y", block), ("r", 1)), affine(("x", block), ("s", 1)))
     made = picking(
-        network.add_constant(f"{operator.name}.weight", matrix, WEIGHT),
+        network.add_constant(f"{operator.name}.weight", matrix, network.arithmetic.weight),
         Access(network.buffer_of[x], (affine(("n", 1)), affine(("i", 1)), *taps)),
         (batches, outputs, height, width),
         Access(network.buffer_of[y], identity_index()),
@@ -156,12 +155,13 @@ def _close(buffer: str, channels: int) -> Spread:
 def lower_refold(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     source, target = network.buffer_of[x], network.buffer_of[y]
-    return [refolded(operator.name, operator, source, target, network.shape(x), network.shape(y))]
+    return [refolded(operator.name, operator, source, target, network.shape(x), network.shape(y), network)]
 
 
 def refolded(
-    name: str, operator: Operator, source: str, target: str, shape: Sequence[int], result: Sequence[int]
-) -> Nest:
+    name: str, operator: Operator, source: str, target: str, shape: Sequence[int], result: Sequence[int],
+    network: Network,
+) -> Nest:  # fmt: skip
     """One row cut into rows, or rows that follow each other in one row: a copy."""
     is_cut = shape[ROW] == 1
     batches, channels, rows, columns = result if is_cut else shape
@@ -171,7 +171,7 @@ def refolded(
     read, write = (in_one_row, in_rows) if is_cut else (in_rows, in_one_row)
     loops = result_loops((batches, channels, rows, columns))
     reads = {"a": Access(source, read)}
-    return Nest(name, operator.nodes, loops, reads, Access(target, write), activation("a"), 0)
+    return Nest(name, operator.nodes, loops, reads, Access(target, write), network.activation("a"), 0)
 
 
 def lower_pad(operator: Operator, network: Network) -> list[Nest]:
@@ -183,7 +183,8 @@ def lower_pad(operator: Operator, network: Network) -> list[Nest]:
         affine((loop, 1), constant=-before) for loop, before in zip(SPACE, (0, 0, top, left), strict=True)
     ), outside=value)}  # fmt: skip
     write = Access(network.buffer_of[y], identity_index())
-    return [Nest(operator.name, operator.nodes, result_loops(network.shape(y)), reads, write, activation("a"), 0)]
+    loops = result_loops(network.shape(y))
+    return [Nest(operator.name, operator.nodes, loops, reads, write, network.activation("a"), 0)]
 
 
 # -- runs of indices ---------------------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ def _moved(
             nests.append(selection(name, operator, source, matrices[key], (n, rows, columns), target, network))
         for lanes in found or ():
             name = _part_name(operator, len(nests), len(moves) * len(found or ()))
-            nests.append(_copy(name, operator, source, (n, lanes, rows, columns), target))
+            nests.append(_copy(name, operator, source, (n, lanes, rows, columns), target, network))
     return nests
 
 
@@ -272,23 +273,23 @@ def _side_by_side(
     for position, (source, size, first) in enumerate(pieces):
         walk = [_all(trip) for trip in network.shape(operator.outputs[0])]
         walk[operator.attributes["axis"]] = Run(size, first, 1, 0, 1)
-        nests.append(_copy(_part_name(operator, position, len(pieces)), operator, source, walk, target))
+        nests.append(_copy(_part_name(operator, position, len(pieces)), operator, source, walk, target, network))
     return nests
 
 
-def _copy(name: str, operator: Operator, source: str, walk: Sequence[Run], target: str) -> Nest:
+def _copy(name: str, operator: Operator, source: str, walk: Sequence[Run], target: str, network: Network) -> Nest:
     """A nest that moves a part of the source to a part of the target."""
     loops = tuple(NestLoop(loop, run.count) for loop, run in zip(SPACE, walk, strict=True))
     read = Access(source, tuple(run.read(loop) for run, loop in zip(walk, SPACE, strict=True)))
     write = Access(target, tuple(run.result(loop) for run, loop in zip(walk, SPACE, strict=True)))
-    return Nest(name, operator.nodes, loops, {"a": read}, write, activation("a"), 0)
+    return Nest(name, operator.nodes, loops, {"a": read}, write, network.activation("a"), 0)
 
 
 def selector(name: str, channels: Sequence[int], inputs: int, network: Network) -> str:
     """A constant matrix of ones and zeros: channel i of its product is channel `channels[i]` of the operand."""
     matrix = np.zeros((len(channels), inputs, 1, 1), np.int64)
     matrix[np.arange(len(channels)), list(channels)] = 1
-    return network.add_constant(f"{name}.weight", matrix, WEIGHT)
+    return network.add_constant(f"{name}.weight", matrix, network.arithmetic.weight)
 
 
 def selection(
@@ -313,6 +314,6 @@ def picking(
     """A product each of whose channels is one channel of its operand: nothing is rounded."""
     outputs, *reduce = network.constants[matrix].shape
     weights = Access(matrix, tuple(affine((loop, 1)) for loop in ("o", "i", "r", "s")))
-    bounds = sum_bounds(network.constants[matrix])
+    bounds = sum_bounds(network.constants[matrix], network)
     bias = np.full(outputs, -zero, np.int64)
     return Product(tuple(reduce), weights, trips, vector, result, bias, np.ones(outputs), bounds)

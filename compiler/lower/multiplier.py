@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.compiler.errors import CompileError, Named
+from tilewright.compiler.requantization import NumberFormat
 
 Integers = NDArray[np.int64]
 

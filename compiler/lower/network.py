@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.arithmetic import Arithmetic, NumberFormat, arithmetic_of
+from tilewright.compiler.arithmetic import Arithmetic, arithmetic_of
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
-from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
+from tilewright.compiler.requantization import NumberFormat
 from tilewright.compiler.vectors import adds_scaled, adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
@@ -62,31 +62,47 @@ class Network:
     remarks: dict[str, str] = field(default_factory=dict)
 
     @property
-    def number(self) -> NumberFormat:
-        """The widths of requantisation."""
-        return self.arithmetic.number
+    def from_sums(self) -> NumberFormat:
+        """The widths with which sums become activations."""
+        return self.arithmetic.requantization(self.arithmetic.sum, self.arithmetic.activation)
 
-    def multipliers(self, factors: NDArray[np.float64], operator: Operator) -> tuple[Integers, Integers]:
+    @property
+    def from_activations(self) -> NumberFormat:
+        """The widths with which activations become others."""
+        return self.arithmetic.requantization(self.arithmetic.activation, self.arithmetic.activation)
+
+    def activation(self, name: str) -> Expr:
+        """A read of activations, of which nothing else is known."""
+        return source(name, self.arithmetic.activation.interval)
+
+    def unlimited(self, zero: int) -> Target:
+        """A result that may have every value of an activation."""
+        return Target(zero, self.arithmetic.activation.interval.low, self.arithmetic.activation.interval.high)
+
+    def multipliers(
+        self, factors: NDArray[np.float64], number: NumberFormat, operator: Operator
+    ) -> tuple[Integers, Integers]:
         """Scale and shift of each factor; a remark says so where the machine's fields leave results far off."""
-        scales, shifts = normalized(factors, self.number, operator)
+        scales, shifts = normalized(factors, number, operator)
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = np.abs(np.ldexp(scales.astype(np.float64), -shifts) / factors - 1)
-        self._remark_on_precision(operator, float(np.nan_to_num(relative).max(initial=0)))
+        self._remark_on_precision(operator, number, float(np.nan_to_num(relative).max(initial=0)))
         return scales, shifts
 
     def common_multipliers(self, a: float, b: float, operator: Operator) -> tuple[int, int, int]:
-        """Scales of two factors and their one shift, with the same remark."""
-        a_scale, b_scale, shift = with_common_shift(a, b, self.number, operator)
+        """Scales of two factors of activations and their one shift, with the same remark."""
+        number = self.from_activations
+        a_scale, b_scale, shift = with_common_shift(a, b, number, operator)
         errors = abs(math.ldexp(a_scale, -shift) - a), abs(math.ldexp(b_scale, -shift) - b)
-        self._remark_on_precision(operator, sum(errors) / max(a, b, sum(errors)))
+        self._remark_on_precision(operator, number, sum(errors) / max(a, b, sum(errors)))
         return a_scale, b_scale, shift
 
-    def _remark_on_precision(self, operator: Operator, relative_error: float) -> None:
-        steps = relative_error * (self.arithmetic.activation.interval.high - self.arithmetic.activation.interval.low)
+    def _remark_on_precision(self, operator: Operator, number: NumberFormat, relative_error: float) -> None:
+        steps = relative_error * self.arithmetic.activation.interval.span
         if steps > WORTH_A_REMARK:
             self.remarks[f"precision of {operator.name}"] = (
-                f"the machine's multipliers of {self.number.scale_bits} bits and shifts of up to "
-                f"{self.number.max_shift} leave results up to {steps:.2g} steps off"
+                f"the machine's multipliers of {number.scale_bits} bits and shifts of up to "
+                f"{number.max_shift} leave results up to {steps:.2g} steps off"
             )
 
     def add_constant(self, name: str, values: NDArray[Any], element_type: IntegerType) -> str:
@@ -123,7 +139,8 @@ class Network:
 
 def network_of(graph: Graph, machine: Machine) -> Network:
     """A graph of which nothing is lowered yet, and what lowering has to know of the machine."""
-    arithmetic, softmax = arithmetic_of(machine), softmax_format(machine)
+    arithmetic = arithmetic_of(machine)
+    softmax = softmax_format(machine, arithmetic)
     return Network(
         graph,
         arithmetic,
@@ -132,7 +149,7 @@ def network_of(graph: Graph, machine: Machine) -> Network:
         adds_to_sums(machine),
         adds_scaled(machine),
         softmax,
-        normalize_format(machine, softmax, arithmetic.number),
+        normalize_format(machine, softmax, arithmetic),
     )
 
 
@@ -166,10 +183,6 @@ def affine(*terms: tuple[str, int], constant: int = 0) -> Affine:
 
 def identity_index() -> tuple[Affine, ...]:
     return tuple(affine((name, 1)) for name in SPACE)
-
-
-def activation(name: str) -> Expr:
-    return source(name, ACTIVATION.interval)
 
 
 @dataclass(frozen=True, slots=True)

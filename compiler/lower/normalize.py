@@ -29,7 +29,6 @@ from tilewright.compiler.lower.network import (
     SPACE,
     Integers,
     Network,
-    activation,
     affine,
     identity_index,
     padded_channels,
@@ -38,11 +37,10 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.lower.normalize_format import NormalizeFormat
 from tilewright.compiler.lower.reciprocal_root import reciprocal_root
-from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import across_lanes, requantized, scope_of_rounding, source
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, Scope, const, make
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import WORD_BITS, IntegerType, Interval
 from tilewright.isa.language.operations import Op
 
 LEAST_FACTOR = 2.0**-22
@@ -56,7 +54,7 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
     padded = padded_channels(channels, network)
     _require_room(operator, channels, network)
     units = _units_of(operator, channels, network)
-    scope = scope_of_rounding(network.number.rounding)
+    scope = scope_of_rounding(network.arithmetic.rounding)
     root = reciprocal_root(widths)
     guesses = network.add_constant(f"{operator.name}.guess", root.guesses[None], widths.guesses.element)
     index = (affine(("n", 1)), affine(("i", 1)), affine(("y", 1)), affine(("x", 1)))
@@ -66,7 +64,7 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
         "guess": Access(guesses, (affine(),)),
         "x": Access(network.buffer_of[x], identity_index()),
     }
-    nest = _Expressions(widths, units, network.quantization(x)[1], scope)
+    nest = _Expressions(network, units, network.quantization(x)[1], scope)
     mean = nest.mean(channels) if operator.attributes["is_centred"] else None
     variance = nest.variance(mean, channels)
     packed = nest.packed(root.expression(nest.leading(variance), network.values(guesses), scope), variance)
@@ -75,7 +73,7 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
     for name, (values, element_type) in parameters.items():
         reads[name] = _of_result(f"{operator.name}.{name}", values, element_type, network)
     bias, scale, shift = (source(name, network.values(reads[name].tensor)) for name in parameters)
-    expr = requantized(divided, bias, scale, shift, target_of(operator, network), network.number)
+    expr = requantized(divided, bias, scale, shift, target_of(operator, network), network.from_sums)
     loops = result_loops(network.shape(y), i=padded)
     result = Access(network.buffer_of[y], identity_index())
     return [Nest(operator.name, operator.nodes, loops, reads, result, expr, 0)]
@@ -96,7 +94,7 @@ def _there(operator: Operator, channels: int, network: Network) -> Access:
     """A read of 1 for each channel and 0 for the lanes beyond; of one number where there are no such lanes."""
     padded = padded_channels(channels, network)
     values = np.arange(padded) < channels if padded > channels else np.array([True])
-    constant = network.add_constant(f"{operator.name}.there", values, IntegerType(network.number.scale_bits, False))
+    constant = network.add_constant(f"{operator.name}.there", values, network.from_sums.scale)
     return Access(constant, (affine(("i", 1)) if padded > channels else affine(),))
 
 
@@ -114,12 +112,13 @@ def _parameters(
     operator: Operator, factors: NDArray[np.float64], network: Network
 ) -> dict[str, tuple[Integers, IntegerType]]:
     """Bias, scale and shift of each channel or pixel; raises CompileError for a bias beyond its field."""
+    number = network.from_sums
     y_scale, _ = network.quantization(operator.outputs[0])
     factors = np.where(np.abs(factors) < LEAST_FACTOR, LEAST_FACTOR, factors)
-    scales, shifts = network.multipliers(np.abs(factors), operator)
+    scales, shifts = network.multipliers(np.abs(factors), number, operator)
     bias = np.rint(operator.attributes["bias"] / y_scale / factors)
     of_each = [np.broadcast_to(operator.attributes[name], bias.shape) for name in ("bias", "scale")]
-    field = IntegerType(network.number.bias_bits, True)
+    field = number.bias
     if np.abs(bias).max(initial=0) > field.interval.high:
         worst = int(np.argmax(np.abs(bias)))
         raise CompileError(
@@ -129,8 +128,8 @@ def _parameters(
         )
     return {
         "bias": (bias.astype(np.int64), field),
-        "scale": (np.where(factors < 0, -scales, scales), IntegerType(network.number.scale_bits + 1, True)),
-        "shift": (shifts, IntegerType(network.number.shift_bits, False)),
+        "scale": (np.where(factors < 0, -scales, scales), IntegerType(number.scale_bits + 1, True)),
+        "shift": (shifts, number.shift),
     }
 
 
@@ -153,7 +152,7 @@ def _units_of(operator: Operator, channels: int, network: Network) -> Units:
     widths = network.normalize
     (x_scale, _), (y_scale, _) = network.quantization(operator.inputs[0]), network.quantization(operator.outputs[0])
     step = x_scale / (1 << widths.fraction)
-    half = (ACTIVATION.interval.high - ACTIVATION.interval.low) / 2
+    half = network.arithmetic.activation.interval.span / 2
     epsilon = operator.attributes["epsilon"] / step**2
     most = channels * ((half * (1 << widths.fraction)) ** 2 + epsilon) + channels
     square_shift = max(0, math.ceil(math.log2(most / widths.magnitude.interval.high)))
@@ -182,48 +181,52 @@ def _units_of(operator: Operator, channels: int, network: Network) -> Units:
 class _Expressions:
     """The pieces of the nest's expression, in the form of the instructions for them."""
 
-    widths: NormalizeFormat
+    network: Network
     units: Units
     zero: int  # of the operand
     scope: Scope
 
+    @property
+    def widths(self) -> NormalizeFormat:
+        return self.network.normalize
+
     def mean(self, channels: int) -> Expr:
-        there = make(Op.WHERE, source("there", Interval(0, 1)), activation("a"), const(0))
+        there = make(Op.WHERE, source("there", Interval(0, 1)), self.network.activation("a"), const(0))
         bound = Interval(channels * there.range.low, channels * there.range.high)
-        total = make(Op.WRAP, across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))), type=ACCUMULATOR)
+        total = self.widths.wrapped(across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))))
         scaled = make(Op.MUL, total, const(self.units.mean_scale))
         rounded = make(Op.ROUND_SHIFT, scaled, const(self.units.mean_shift), scope=self.scope)
-        return make(Op.WRAP, rounded, type=ACCUMULATOR)
+        return self.widths.wrapped(rounded)
 
     def variance(self, mean: Expr | None, channels: int) -> Expr:
         """The sum of squares, without epsilon."""
-        distance = self._distance(activation("a"), mean)
+        distance = self._distance(self.network.activation("a"), mean)
         square = make(Op.MUL, distance, distance)
         rounded = make(Op.ROUND_SHIFT, square, const(self.units.square_shift), scope=self.scope)
         there = make(Op.WHERE, source("there", Interval(0, 1)), rounded, const(0))
         bound = Interval(0, self.widths.magnitude.interval.high - self.units.epsilon)
-        return make(Op.WRAP, across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))), type=ACCUMULATOR)
+        return self.widths.wrapped(across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))))
 
     def leading(self, variance: Expr) -> Expr:
         magnitude, half = self._magnitude(variance), self._half_zeros(variance)
         moved = make(Op.SHIFT_LEFT, magnitude, make(Op.SHIFT_LEFT, half, const(1)))
-        return make(Op.WRAP, moved, type=ACCUMULATOR)
+        return self.widths.wrapped(moved)
 
     def packed(self, root: Expr, variance: Expr) -> Expr:
         """A root, and in the bits that products leave out by how much these are shifted."""
         below = const(self.widths.leading.below)
         leading = make(Op.SHIFT_LEFT, make(Op.SHIFT_RIGHT, root, below), below)
         most = make(Op.ADD, leading, const(self.widths.exponent))
-        return make(Op.WRAP, make(Op.SUB, most, self._half_zeros(variance)), type=ACCUMULATOR)
+        return self.widths.wrapped(make(Op.SUB, most, self._half_zeros(variance)))
 
     def deviation(self, mean: Expr | None, packed: Expr) -> Expr:
         """The normalised value; the root and the shift are packed into one word."""
-        value, widths = activation("x"), self.widths
+        value, widths = self.network.activation("x"), self.widths
         leading = make(Op.WRAP, make(Op.SHIFT_RIGHT, packed, const(widths.leading.below)), type=widths.leading.type)
         product = make(Op.MUL, self._distance(value, mean), leading)
         count = make(Op.WRAP, packed, type=widths.count)
         rounded = make(Op.ROUND_SHIFT, product, count, scope=self.scope)
-        return make(Op.WRAP, rounded, type=ACCUMULATOR)
+        return widths.wrapped(rounded)
 
     def _distance(self, value: Expr, mean: Expr | None) -> Expr:
         """How far a value is from the mean, or from the zero point, in the finer unit."""
@@ -239,5 +242,5 @@ class _Expressions:
 
     def _half_zeros(self, variance: Expr) -> Expr:
         """Half as many bits as are free above a magnitude."""
-        zeros = make(Op.SUB, make(Op.CLZ, self._magnitude(variance)), const(64 - self.widths.magnitude.bits))
+        zeros = make(Op.SUB, make(Op.CLZ, self._magnitude(variance)), const(WORD_BITS - self.widths.magnitude.bits))
         return make(Op.SHIFT_RIGHT, zeros, const(1))

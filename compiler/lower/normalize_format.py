@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.compiler.arithmetic import NumberFormat
-from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, first_found, type_of
-from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
-from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import IntegerType, Rounding
+from tilewright.compiler.arithmetic import Arithmetic
+from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, first_found
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
+from tilewright.isa.language.expressions import Expr, make, walk
+from tilewright.isa.language.numeric import IntegerType, Rounding, type_of
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 
@@ -43,41 +43,47 @@ class NormalizeFormat:
     leading: Kept
     minuend: IntegerType
     rounding: Rounding
-    row_words: int  # of the memory of accumulators: it holds what is left of a whole row
+    row_words: int  # of the memory of sums: it holds what is left of a whole row
+    sums: IntegerType  # which all steps are wrapped to
+
+    def wrapped(self, value: Expr) -> Expr:
+        """A value as a word of sums holds it."""
+        return make(Op.WRAP, value, type=self.sums)
 
 
-def normalize_format(machine: Machine, softmax: SoftmaxFormat, number: NumberFormat) -> NormalizeFormat:
+def normalize_format(machine: Machine, softmax: SoftmaxFormat, arithmetic: Arithmetic) -> NormalizeFormat:
     """The widths that the machine's statements have.
 
-    One that no statement has is such as activations and accumulators suggest: selection finds no instruction for the
+    One that no statement has is such as activations and sums suggest: selection finds no instruction for the
     expression, and says so.
     """
-    nodes = [node for format in machine.formats_of(Template.VECTOR) for node in walk(format.statement.expr)]
-    fraction, deviation = first_found(
-        _deviation, nodes, (ACTIVATION.bits - 1, IntegerType(ACCUMULATOR.bits // 2, True))
-    )
-    magnitude = first_found(_magnitude, nodes, IntegerType(ACCUMULATOR.bits - 1, False))
+    nodes = [node for format in formats_with(machine, Role.COMPUTES) for node in walk(format.statement.expr)]
+    sums, half = arithmetic.sum, arithmetic.sum.bits // 2
+    suggested = arithmetic.activation.bits - 1, IntegerType(half, True)
+    fraction, deviation = first_found(_deviation, nodes, suggested)
+    magnitude = first_found(_magnitude, nodes, IntegerType(sums.bits - 1, False))
     return NormalizeFormat(
         fraction=fraction,
         deviation=deviation,
-        square_shift=first_found(_square_shift, nodes, IntegerType(5, False)),
-        mean_scale=first_found(_mean_scale, nodes, IntegerType(ACCUMULATOR.bits // 2, False)),
+        square_shift=first_found(_square_shift, nodes, IntegerType((sums.bits - 1).bit_length(), False)),
+        mean_scale=first_found(_mean_scale, nodes, IntegerType(half, False)),
         magnitude=magnitude,
         exponent=first_found(_exponent, nodes, magnitude.bits // 2),
-        count=first_found(_count, nodes, IntegerType(6, False)),
+        count=first_found(_count, nodes, arithmetic.requantization(sums, arithmetic.activation).shift),
         guesses=softmax.guesses,
         guess_shift=softmax.guess_shift,
         leading=softmax.leading,
         minuend=softmax.minuend,
-        rounding=number.rounding,
-        row_words=_row_words(machine),
+        rounding=arithmetic.rounding,
+        row_words=_row_words(machine, sums),
+        sums=sums,
     )
 
 
-def _row_words(machine: Machine) -> int:
-    """The depth of the memory of accumulators."""
+def _row_words(machine: Machine, sums: IntegerType) -> int:
+    """The depth of the memory of sums."""
     memories = machine.memories.values()
-    depths = (each.depth for each in memories if not each.element.fields and each.element.type == ACCUMULATOR)
+    depths = (each.depth for each in memories if not each.element.fields and each.element.type == sums)
     return max(depths, default=0)
 
 

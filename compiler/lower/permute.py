@@ -15,7 +15,7 @@ from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operato
 from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.matmul import transposition
 from tilewright.compiler.lower.moves import picking, refolded, selector
-from tilewright.compiler.lower.network import SPACE, Network, Spread, activation, affine, result_loops
+from tilewright.compiler.lower.network import SPACE, Network, Spread, affine, result_loops
 from tilewright.compiler.lower.permute_steps import Run, Step, StepKind, steps_of
 from tilewright.compiler.lower.products import product_nest
 from tilewright.compiler.nest.nest import Access, Affine, Nest
@@ -29,7 +29,7 @@ def lower_permute(operator: Operator, network: Network) -> list[Nest]:
     """The steps from operand to result, one after the other; raises CompileError where there are none."""
     x, y = operator.inputs[0], operator.outputs[0]
     steps = None
-    if not is_sum(network.graph.tensors[x]):
+    if not is_sum(x, network):
         order = order_of(operator.attributes["shape"], operator.attributes["axes"])
         steps = steps_of(order, network.shape(x), network.shape(y), network.lanes)
         if steps is None and _only_rows_change(operator, network):
@@ -70,8 +70,8 @@ def _by_way_of_one_row(operator: Operator, network: Network) -> list[Nest]:
     flat = (batches, channels, 1, rows * columns)
     row = network.add_buffer(f"{operator.name}.row", flat)
     return [
-        refolded(f"{operator.name}.join", operator, network.buffer_of[x], row, before, flat),
-        refolded(f"{operator.name}.cut", operator, row, network.buffer_of[y], flat, after),
+        refolded(f"{operator.name}.join", operator, network.buffer_of[x], row, before, flat, network),
+        refolded(f"{operator.name}.cut", operator, row, network.buffer_of[y], flat, after, network),
     ]
 
 
@@ -88,7 +88,8 @@ def _nests(name: str, operator: Operator, step: Step, source: str, target: str, 
         write = Access(target, _indices(loops, at, is_result=True))
         match step.kind:
             case StepKind.COPY:
-                nests.append(Nest(part, operator.nodes, result_loops(trips), {"a": read}, write, activation("a"), 0))
+                expr = network.activation("a")
+                nests.append(Nest(part, operator.nodes, result_loops(trips), {"a": read}, write, expr, 0))
             case StepKind.EXCHANGE:
                 nests += transposition(part, operator, trips, read, write, network)
             case StepKind.PICK:

@@ -8,7 +8,6 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.convolutions import block_diagonal, model_macs
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN, LEAK, ROW, Operator
@@ -18,7 +17,6 @@ from tilewright.compiler.lower.network import (
     Box,
     Network,
     Spread,
-    activation,
     affine,
     kernel_of,
     result_loops,
@@ -27,9 +25,9 @@ from tilewright.compiler.lower.network import (
     whole,
     window_access,
 )
-from tilewright.compiler.nest.element_types import ACTIVATION, WEIGHT
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.requantization import NumberFormat
 from tilewright.compiler.simplify.weights import Weights
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType, Interval
@@ -59,7 +57,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
         weights = _spread_out(weights, spread)
         vector = replace(vector, tensor=spread.buffer)
     reduce = (network.shape(x)[CHANNEL] if spread is None else spread.width, *weights.shape[ROW:])
-    factors, bounds, shared = units / y_scales, sum_bounds(weights), 0
+    factors, bounds, shared = units / y_scales, sum_bounds(weights, network), 0
     if operator.attributes["group"] == 1 and spread is None and network.adds_to_sums:
         shared = _shared_offset(weights, network)
     access = weight_access(f"{operator.name}.weight", weights - shared, operator.attributes["group"], network)
@@ -75,14 +73,16 @@ def _shared_offset(weights: NDArray[np.int64], network: Network) -> int:
     needs one tile of weights for all of them. 0 also where few weights do not fit: then it takes no more vectors to
     multiply what they have in excess, tile by tile.
     """
-    low, high = int(weights.min()) - WEIGHT.interval.low, int(weights.max()) - WEIGHT.interval.high
+    held = network.arithmetic.weight.interval
+    low, high = int(weights.min()) - held.low, int(weights.max()) - held.high
     blocks = -(-weights.shape[1] // (network.lanes * network.group))
     return 0 if high > low or _wide_tiles(weights, network) <= blocks else max(high, min(low, 0))
 
 
 def _wide_tiles(weights: NDArray[np.int64], network: Network) -> int:
     """The weight tiles of one tap in which a weight does not fit: tiles of a word of results, at the least."""
-    is_wide = (weights < WEIGHT.interval.low) | (weights > WEIGHT.interval.high)
+    held = network.arithmetic.weight.interval
+    is_wide = (weights < held.low) | (weights > held.high)
     outputs, inputs, rows, columns = np.nonzero(is_wide)
     tiles = np.stack([outputs // network.lanes, inputs // (network.lanes * network.group), rows, columns])
     return np.unique(tiles, axis=1).shape[1]
@@ -136,9 +136,10 @@ def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[
 def product_nest(name: str, operator: Operator, product: Product, macs: int, network: Network) -> Nest:
     """The nest of a sum of products; `operator` gives the target, the nodes and the name in messages."""
     bound = Interval(int(product.bounds[0].min()), int(product.bounds[1].max()))
-    shared = [int(term) for term in int8_terms(np.array(product.shared))] if product.shared else []
-    total = sum_of_products(activation("x"), source("w", _read_values(product.weights, network)), bound, shared)
-    if is_sum(network.graph.tensors[operator.outputs[0]]):
+    arithmetic = network.arithmetic
+    shared = [int(term) for term in terms_of(np.array(product.shared), arithmetic.weight)] if product.shared else []
+    total = sum_of_products(network.activation("x"), source("w", _read_values(product.weights, network)), bound, shared)
+    if is_sum(operator.outputs[0], network):
         expr, more = integer_sum(name, operator, total, product.bias, product.bounds, product.factors, network)
     else:
         expr, more = _requantised_sum(name, operator, total, product, network)
@@ -153,14 +154,14 @@ def _requantised_sum(
     name: str, operator: Operator, total: Expr, product: Product, network: Network
 ) -> tuple[Expr, dict[str, Access]]:
     """The sum with bias, scale and shift of each channel, and the reads of these; where it leaks, the larger of two."""
-    number = network.number
+    number = network.from_sums
     target = product.target or target_of(operator, network)
-    parameters = {"bias": (_bounded_bias(operator, product, target, number), IntegerType(number.bias_bits, True))}
+    parameters = {"bias": (_bounded_bias(operator, product, target, number), number.bias)}
     factors = {"": np.ones(1)} | ({"leak_": np.array(product.leak)} if product.leak else {})
     for prefix, factor in factors.items():
-        scales, shifts = network.multipliers(product.factors * factor, operator)
-        parameters[f"{prefix}scale"] = scales, IntegerType(number.scale_bits, False)
-        parameters[f"{prefix}shift"] = shifts, IntegerType(number.shift_bits, False)
+        scales, shifts = network.multipliers(product.factors * factor, number, operator)
+        parameters[f"{prefix}scale"] = scales, number.scale
+        parameters[f"{prefix}shift"] = shifts, number.shift
     reads: dict[str, Access] = {}
     leaves: dict[str, Expr] = {}
     for parameter, (values, element_type) in parameters.items():
@@ -203,33 +204,40 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
     taps: tuple[Affine, ...] = (affine(("r", 1)), affine(("s", 1)))
     outputs, inputs, _, _ = weights.shape
     is_band = group > 1 and outputs == group
-    terms = int8_terms(weights if is_band else block_diagonal(weights, group, np.zeros(outputs, np.int64)))
+    whole = weights if is_band else block_diagonal(weights, group, np.zeros(outputs, np.int64))
+    terms = terms_of(whole, network.arithmetic.weight)
     if len(terms) > 1:
         taps = (affine(("t", 1)), *taps)
     values = terms[0] if len(terms) == 1 else np.stack(terms, TERM)
-    name = network.add_constant(name, values, WEIGHT)
+    name = network.add_constant(name, values, network.arithmetic.weight)
     if is_band:
         return Access(name, (affine(("o", 1)), affine(("o", -inputs), ("i", 1)), *taps), outside=0)
     return Access(name, (affine(("o", 1)), affine(("i", 1)), *taps))
 
 
-def int8_terms(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Arrays of elements whose sum is the weights; one if they fit."""
-    if weights.min(initial=0) >= WEIGHT.interval.low and weights.max(initial=0) <= WEIGHT.interval.high:
+def terms_of(weights: NDArray[np.int64], element_type: IntegerType) -> list[NDArray[np.int64]]:
+    """Arrays of elements of a type, whose sum is the weights; one if they fit.
+
+    Raises CompileError for negative weights where the type has no negative values.
+    """
+    held = element_type.interval
+    if held.low >= 0 > weights.min(initial=0):
+        raise CompileError(fact=f"it has weights below 0, and those of the machine are {element_type}")
+    if weights.min(initial=0) >= held.low and weights.max(initial=0) <= held.high:
         return [weights]
     terms: list[NDArray[np.int64]] = []
     while not terms or weights.any():
-        terms.append(np.clip(weights, WEIGHT.interval.low, WEIGHT.interval.high))
+        terms.append(np.clip(weights, held.low, held.high))
         weights = weights - terms[-1]
     return terms
 
 
-def sum_bounds(weights: NDArray[np.int64]) -> NDArray[np.int64]:
+def sum_bounds(weights: NDArray[np.int64], network: Network) -> NDArray[np.int64]:
     """[2, O]: the least and greatest sum of products with any activations."""
-    low, high = ACTIVATION.interval.low, ACTIVATION.interval.high
+    values = network.arithmetic.activation.interval
     positive = np.maximum(weights, 0).sum(axis=(1, 2, 3))
     negative = weights.sum(axis=(1, 2, 3)) - positive
-    return np.stack([positive * low + negative * high, positive * high + negative * low])
+    return np.stack([positive * values.low + negative * values.high, positive * values.high + negative * values.low])
 
 
 def integer_bias(operator: Operator, units: NDArray[np.float64], network: Network) -> NDArray[np.int64]:
@@ -249,7 +257,7 @@ def _bounded_bias(operator: Operator, product: Product, target: Target, number: 
     One that does not fit is replaced by the nearest that does, if every sum is beyond the limits with either. Dead
     channels of real networks are like that. Raises CompileError for others.
     """
-    limits = IntegerType(number.bias_bits, True).interval
+    limits = number.bias.interval
     bias = np.clip(product.bias, limits.low, limits.high)
     leak = np.array(product.leak or (1.0,))  # of sums below 0
     least = (bias + product.bounds[0]) * product.factors + target.zero
@@ -280,10 +288,11 @@ def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
         for top, height, rows in _count_runs(operator, 0, network)
         for left, width, columns in _count_runs(operator, 1, network)
     ]
-    w_name = network.add_constant(f"{operator.name}.weight", np.ones((channels, 1, 1, 1)), WEIGHT)
+    w_name = network.add_constant(f"{operator.name}.weight", np.ones((channels, 1, 1, 1)), network.arithmetic.weight)
     weights = Access(w_name, (affine(("o", 1)), affine(("o", -1), ("i", 1)), affine(), affine()), outside=0)
     taps = kernel[0] * kernel[1]
-    bounds = np.array([[ACTIVATION.interval.low], [ACTIVATION.interval.high]]) * np.full(channels, taps)
+    values = network.arithmetic.activation.interval
+    bounds = np.array([[values.low], [values.high]]) * np.full(channels, taps)
     bias = np.full(channels, -x_zero * taps, np.int64)
     nests = []
     for position, (box, count) in enumerate(boxes):

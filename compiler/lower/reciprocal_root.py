@@ -14,7 +14,6 @@ import numpy as np
 
 from tilewright.compiler.lower.multiplier import Integers
 from tilewright.compiler.lower.normalize_format import NormalizeFormat
-from tilewright.compiler.nest.element_types import ACCUMULATOR
 from tilewright.isa.language.expressions import Expr, Scope, const, make
 from tilewright.isa.language.numeric import Interval, round_shift
 from tilewright.isa.language.operations import Op
@@ -57,10 +56,10 @@ class ReciprocalRoot:
         last = found
         for step in self.steps:
             root = make(Op.WRAP, make(Op.SHIFT_RIGHT, found, below), type=widths.leading.type)
-            once = _wrapped(_product(leading, root, step.product, scope))
-            error = _wrapped(make(Op.SUB, const(step.thrice), _product(once, root, step.square, scope)))
+            once = widths.wrapped(_product(leading, root, step.product, scope))
+            error = widths.wrapped(make(Op.SUB, const(step.thrice), _product(once, root, step.square, scope)))
             last = _product(error, root, step.last, scope)
-            found = _wrapped(last)
+            found = widths.wrapped(last)
         return last
 
     def values(self, leading: Integers) -> Integers:
@@ -76,10 +75,6 @@ class ReciprocalRoot:
 
 def _product(a: Expr, root: Expr, shift: int, scope: Scope) -> Expr:
     return make(Op.ROUND_SHIFT, make(Op.MUL, a, root), const(shift), scope=scope)
-
-
-def _wrapped(value: Expr) -> Expr:
-    return make(Op.WRAP, value, type=ACCUMULATOR)
 
 
 def reciprocal_root(widths: NormalizeFormat) -> ReciprocalRoot:
@@ -101,7 +96,7 @@ def _left_out(widths: NormalizeFormat) -> int:
 
 def _entry_starts(widths: NormalizeFormat) -> Integers:
     """The least magnitude of each entry of the table."""
-    return np.arange(1 << widths.guesses.index.bits, dtype=np.int64) << _left_out(widths)
+    return np.arange(widths.guesses.entries, dtype=np.int64) << _left_out(widths)
 
 
 def _samples(widths: NormalizeFormat) -> Integers:
@@ -125,7 +120,7 @@ def _guesses(widths: NormalizeFormat) -> tuple[Integers, float]:
 def _step(widths: NormalizeFormat, unit: float) -> tuple[Step, float]:
     """A Newton step from roots of a unit, each product as large as its type holds; and the unit of its roots."""
     leading = widths.leading.type.bits
-    product = widths.magnitude.bits + leading - 1 - (ACCUMULATOR.bits - 2)
+    product = widths.magnitude.bits + leading - 1 - (widths.sums.bits - 2)
     square = unit * unit / 2.0**product
     shift = math.ceil(math.log2(3 * square / widths.minuend.interval.high))
     constant = square / 2.0**shift

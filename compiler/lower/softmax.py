@@ -29,7 +29,6 @@ from tilewright.compiler.errors import CompileError, Named
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.network import (
     Network,
-    activation,
     affine,
     identity_index,
     padded_channels,
@@ -37,7 +36,6 @@ from tilewright.compiler.lower.network import (
     target_of,
 )
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat
-from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import across_lanes, clamp, scope_of_rounding, source
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, const, make
@@ -69,7 +67,7 @@ def lower_channel_max(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     reads, largest = _largest(operator, network)
     target = target_of(operator, network)
-    if (target.low, target.high) != (ACTIVATION.interval.low, ACTIVATION.interval.high):
+    if target != network.unlimited(target.zero):
         largest = clamp(largest, target.low, target.high)
     loops = result_loops(network.shape(y), i=padded_channels(network.shape(x)[CHANNEL], network))
     return [Nest(operator.name, operator.nodes, loops, reads, _result(operator, network), largest, 0)]
@@ -81,7 +79,7 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     channels, widths = network.shape(x)[CHANNEL], network.softmax
     if channels > widths.most_channels:
         raise CompileError(operator, f"{channels} channels", expected=f"at most {widths.most_channels}")
-    reciprocal = reciprocal_of(channels, network.quantization(y)[0], widths, network.number.rounding, operator)
+    reciprocal = reciprocal_of(channels, network.quantization(y)[0], widths, network.arithmetic.rounding, operator)
     reads, largest = _largest(operator, network)
     reads["x"] = Access(network.buffer_of[x], identity_index())
     exponentials = _exponentials(operator, network)
@@ -91,7 +89,7 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
         constant = network.add_constant(f"{operator.name}.{name}", values[None], table.element)
         reads[name] = Access(constant, (affine(),))
     entries, index = network.values(reads["e"].tensor), widths.exponentials.index
-    term = _exponential(entries, largest, activation("a"), index)
+    term = _exponential(entries, largest, network.activation("a"), index)
     if "kept" in reads:
         term = _kept("kept", term, 0)
     elif padded_channels(channels, network) > channels:
@@ -101,11 +99,11 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
         term = make(Op.MIN, term, source("weight", Interval(0, widths.unit)))
     total = across_lanes(Op.LANES_SUM, Expr(Op.SUM, Interval(widths.unit, channels * widths.unit), (term,)))
     share = reciprocal.expression(total, network.values(reads["guess"].tensor))
-    factor = _exponential(entries, largest, activation("x"), index)
+    factor = _exponential(entries, largest, network.activation("x"), index)
     factor = _kept("keeps", factor, 0) if "keeps" in reads else factor
     product = make(Op.MUL, make(Op.WRAP, share, type=widths.reciprocal), factor)
     target = target_of(operator, network)
-    scope = scope_of_rounding(network.number.rounding)
+    scope = scope_of_rounding(network.arithmetic.rounding)
     rounded = make(Op.ROUND_SHIFT, product, const(reciprocal.shift), scope=scope)
     expr = clamp(make(Op.ADD, rounded, const(target.zero)), target.low, target.high)
     loops = result_loops(network.shape(y), i=padded_channels(channels, network))
@@ -120,10 +118,10 @@ def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], E
     x = operator.inputs[0]
     channels = network.shape(x)[CHANNEL]
     padded = padded_channels(channels, network)
-    low, high = ACTIVATION.interval.low, ACTIVATION.interval.high
+    value = network.activation("a")
+    values = value.range
     index = (affine(("n", 1)), affine(("i", 1)), affine(("y", 1)), affine(("x", 1)))
-    reads = {"a": Access(network.buffer_of[x], index, low if padded > channels else None)}
-    value = activation("a")
+    reads = {"a": Access(network.buffer_of[x], index, values.low if padded > channels else None)}
     mask = _mask(operator, network)
     if mask is not None:
         buffer, shape = mask
@@ -132,12 +130,12 @@ def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], E
         )
         reads["kept"] = Access(buffer, (n, index[1], y, x_index), 0 if padded > channels else None)
         reads["keeps"] = Access(buffer, (n, affine(("o", 1)), y, x_index))
-        value = _kept("kept", value, low)
+        value = _kept("kept", value, values.low)
     elif padded > channels:
-        limits = np.where(np.arange(padded) < channels, high, low)
-        bias = IntegerType(network.number.bias_bits, True)
+        limits = np.where(np.arange(padded) < channels, values.high, values.low)
+        bias = network.from_sums.bias
         reads["limit"] = Access(network.add_constant(f"{operator.name}.limit", limits, bias), (affine(("i", 1)),))
-        value = make(Op.MIN, value, source("limit", ACTIVATION.interval))
+        value = make(Op.MIN, value, source("limit", values))
     return reads, across_lanes(Op.LANES_MAX, make(Op.MAX_OVER, value))
 
 
@@ -148,7 +146,7 @@ def _mask(operator: Operator, network: Network) -> tuple[str, tuple[int, ...]] |
     mask = operator.attributes.get("mask", ())
     if not len(mask):
         return None
-    return network.add_constant(f"{operator.name}.kept", mask, ACTIVATION), mask.shape
+    return network.add_constant(f"{operator.name}.kept", mask, network.arithmetic.activation), mask.shape
 
 
 def _kept(mask: str, value: Expr, otherwise: int) -> Expr:
@@ -159,7 +157,7 @@ def _kept(mask: str, value: Expr, otherwise: int) -> Expr:
 def _exponentials(operator: Operator, network: Network) -> Integers:
     """The table of exponentials of all distances below the largest value; raises CompileError for one too short."""
     scale, _ = network.quantization(operator.inputs[0])
-    index, farthest = network.softmax.exponentials.index, ACTIVATION.interval.high - ACTIVATION.interval.low
+    index, farthest = network.softmax.exponentials.index, network.arithmetic.activation.interval.span
     if index.interval.high < farthest:
         raise CompileError(
             operator,
@@ -233,13 +231,14 @@ def reciprocal_of(
     for steps in range(MAX_STEPS + 1) if 0 <= shift <= widths.shift.interval.high else ():
         reciprocal = _with_steps(steps, BELOW_TIES * 2.0**shift / result_scale, first, most, shift, widths, rounding)
         relative = np.abs(reciprocal.values(sums) * (sums / 2.0**shift * result_scale) - 1)
-        largest = np.minimum(unit / (sums * result_scale), ACTIVATION.interval.high - ACTIVATION.interval.low)
+        largest = np.minimum(unit / (sums * result_scale), widths.result.interval.span)
         error = float((relative * largest).max())
         found.setdefault(error, reciprocal)
         if error <= TOLERANCE or widths.step_shift < 0:
             break
     if not found:
-        raise CompileError(place, f"{channels} channels, and a result's scale of {result_scale:g}", expected="1 / 256")
+        fact = f"{channels} channels, and a result's scale of {result_scale:g}"
+        raise CompileError(place, fact, expected=f"1 / {widths.result.count}")
     if min(found) > MAX_ERROR:
         raise CompileError(
             place,
@@ -252,7 +251,7 @@ def reciprocal_of(
 
 def _entry_starts(first: int, widths: SoftmaxFormat) -> Integers:
     """The least sum of each entry of the table of guesses."""
-    return np.arange(widths.guesses.index.interval.high + 1, dtype=np.int64) << first
+    return np.arange(widths.guesses.entries, dtype=np.int64) << first
 
 
 def _samples(first: int, most: int, widths: SoftmaxFormat) -> Integers:

@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
+from tilewright.compiler.arithmetic import Arithmetic
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import IntegerType, type_of
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 Width = TypeVar("Width")
@@ -34,6 +35,10 @@ class Table:
 
     element: IntegerType
     index: IntegerType
+
+    @property
+    def entries(self) -> int:
+        return self.index.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class SoftmaxFormat:
     corrected: IntegerType
     reciprocal: IntegerType
     shift: IntegerType  # of the count by which the result is shifted
+    result: IntegerType  # of what is shifted
 
     @property
     def unit(self) -> int:
@@ -98,30 +104,29 @@ class SoftmaxFormat:
         return 1 << max(0, min(self.sums.bits - self.unit.bit_length(), self.leading_bits) - 2)
 
 
-HALF = IntegerType(ACCUMULATOR.bits // 2, False)
-INDEX = IntegerType(ACTIVATION.bits, False)
-
-
-def softmax_format(machine: Machine) -> SoftmaxFormat:
+def softmax_format(machine: Machine, arithmetic: Arithmetic) -> SoftmaxFormat:
     """The widths that the machine's statements have.
 
-    One that no statement has is such as accumulators and activations suggest: selection finds no instruction for the
+    One that no statement has is such as sums and activations suggest: selection finds no instruction for the
     expression, and says so.
     """
-    nodes = [node for format in machine.formats_of(Template.VECTOR) for node in walk(format.statement.expr)]
-    guesses, guess_shift = first_found(_guesses, nodes, (Table(HALF, INDEX), INDEX.bits))
+    nodes = [node for format in formats_with(machine, Role.COMPUTES) for node in walk(format.statement.expr)]
+    sums, half = arithmetic.sum, IntegerType(arithmetic.sum.bits // 2, False)
+    index = IntegerType(arithmetic.activation.bits, False)
+    guesses, guess_shift = first_found(_guesses, nodes, (Table(half, index), index.bits))
     return SoftmaxFormat(
-        exponentials=first_found(_exponentials, nodes, Table(HALF, INDEX)),
-        mask=first_found(_mask, nodes, HALF),
-        sums=first_found(_sums, nodes, ACCUMULATOR),
+        exponentials=first_found(_exponentials, nodes, Table(half, index)),
+        mask=first_found(_mask, nodes, half),
+        sums=first_found(_sums, nodes, sums),
         guesses=guesses,
         guess_shift=guess_shift,
-        leading=first_found(_leading, nodes, Kept(INDEX.bits, HALF)),
-        minuend=first_found(_minuend, nodes, IntegerType(HALF.bits + INDEX.bits + 2, False)),
-        error=first_found(_error, nodes, ACCUMULATOR),
-        corrected=first_found(_corrected, nodes, ACCUMULATOR),
-        reciprocal=first_found(_reciprocal, nodes, IntegerType(HALF.bits + INDEX.bits, False)),
-        shift=first_found(_shift, nodes, IntegerType(6, False)),
+        leading=first_found(_leading, nodes, Kept(index.bits, half)),
+        minuend=first_found(_minuend, nodes, IntegerType(half.bits + index.bits + 2, False)),
+        error=first_found(_error, nodes, sums),
+        corrected=first_found(_corrected, nodes, sums),
+        reciprocal=first_found(_reciprocal, nodes, IntegerType(half.bits + index.bits, False)),
+        shift=first_found(_shift, nodes, arithmetic.requantization(sums, arithmetic.activation).shift),
+        result=arithmetic.activation,
     )
 
 
@@ -212,8 +217,3 @@ def _shift(node: Expr) -> IntegerType | None:
 def _factors(node: Expr) -> Iterator[Expr]:
     if node.op is Op.MUL:
         yield from node.args
-
-
-def type_of(values: Interval) -> IntegerType:
-    """The type whose values these are."""
-    return IntegerType(values.bits, values.is_signed)

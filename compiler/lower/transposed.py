@@ -91,7 +91,7 @@ def _phase_product(
         Access(network.buffer_of[y], (*outer, *places)),
         integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3)),
         units / y_scale,
-        sum_bounds(weights),
+        sum_bounds(weights, network),
     )
 
 

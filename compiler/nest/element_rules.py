@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import CHANNEL
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.buffer_text import COMPUTE
 from tilewright.compiler.nest.interpreter import gather
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram, index_range
@@ -23,11 +23,6 @@ Mask = NDArray[np.bool_]
 
 def _shape(program: NestProgram, tensor: str) -> tuple[int, ...]:
     return program.constants[tensor].shape if tensor in program.constants else program.buffers[tensor].shape
-
-
-def nestnest_fault(number: int, nest: Nest, fact: str, expected: str = "") -> Fault:
-    """A fault of the nest of a number."""
-    return Fault((COMPUTE, number), f"nest {nest.name!r}", fact, expected)
 
 
 def nest_fault(number: int, nest: Nest, fact: str, expected: str = "") -> Fault:
@@ -63,6 +58,22 @@ def _outsides(program: NestProgram) -> Iterator[Fault]:
             limits = types[access.tensor].interval
             if access.outside is not None and not limits.low <= access.outside <= limits.high:
                 yield nest_fault(number, nest, f"{name} is {access.outside} outside of {access.tensor}", f"{limits}")
+
+
+def _taps(program: NestProgram) -> Iterator[Fault]:
+    """What multiplies in a sum has a weight for each tap: only channels have none outside of a group or a diagonal."""
+    for number, nest in enumerate(program.nests):
+        for name, access in nest.reads.items():
+            values = program.constants.get(access.tensor)
+            if values is None or not values.ndim == len(access.index) == 4:
+                continue
+            for dimension in (ROW, COLUMN):
+                indices = index_range(nest, access, dimension)
+                if indices.start < 0 or indices.stop > values.shape[dimension]:
+                    fact = f"{name} reads {access.tensor} along {dimension} from {indices.start} to {indices.stop - 1}"
+                    yield nest_fault(
+                        number, nest, fact, f"indices below {values.shape[dimension]}, also with `outside`"
+                    )
 
 
 def _results(program: NestProgram) -> Iterator[Fault]:
@@ -190,6 +201,7 @@ def _region(nest: Nest, access: Access, shape: Sequence[int]) -> tuple[slice, ..
 
 ELEMENT_RULES: Sequence[Rule[NestProgram]] = (
     Rule("reads", "A read stays inside its tensor, unless it says what is outside.", _reads),
+    Rule("taps", "A constant of four dimensions is left only along its first two.", _taps),
     Rule("outsides", "What is outside of a tensor is a value of its type.", _outsides),
     Rule(
         "results", "A result stays inside its buffer, which is no input; each iteration has its own element.", _results

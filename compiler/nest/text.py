@@ -16,18 +16,14 @@ and the sum. What all channels of a pixel share and an expression uses several t
 
 from __future__ import annotations
 
-import ast
-import re
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.access_text import parse_access, parse_loop, print_access
 from tilewright.compiler.nest.buffer_text import (
     BUFFER,
     COMPUTE,
@@ -38,8 +34,8 @@ from tilewright.compiler.nest.buffer_text import (
     print_part,
     with_part,
 )
-from tilewright.compiler.nest.expressions import across_lanes, scope_of_rounding
-from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram, stored_dtype
+from tilewright.compiler.nest.expression_text import parse_expression, print_expression
+from tilewright.compiler.nest.nest import Buffer, Nest, NestProgram, stored_dtype
 from tilewright.compiler.text.attributes import (
     at_line,
     attribute,
@@ -54,18 +50,11 @@ from tilewright.compiler.text.mlir import Block, Operation
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
-from tilewright.isa.errors import IsaError
-from tilewright.isa.language.expressions import Expr, const, make, walk
-from tilewright.isa.language.facts import Kind, Setting
-from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, parse_integer_type
-from tilewright.isa.language.operations import ACROSS_LANES, Op
-from tilewright.isa.language.statement import SIGNS
+from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.program.program import Tensor
 
 PROGRAM = DIALECT + "program"
 CONSTANT = DIALECT + "constant"
-SUM = "sum"
-"""The name under which the range of the expression's sum is given."""
 
 
 def print_nests(program: NestProgram) -> str:
@@ -168,44 +157,16 @@ def _print_constant(name: str, program: NestProgram) -> Operation:
 
 def _print_nest(nest: Nest, program: NestProgram) -> Operation:
     tensors = (*(access.tensor for access in nest.reads.values()), nest.result.tensor)
-    leaves = [node for node in walk(nest.expr) if node.op in (Op.SOURCE, Op.LUT)]
-    ranges = {node.name: (node.range.low, node.range.high) for node in leaves}
-    for node in walk(nest.expr):
-        if node.op is Op.SUM:
-            ranges[SUM] = (node.range.low, node.range.high)
-    roundings = {node.rounding for node in walk(nest.expr) if node.op is Op.ROUND_SHIFT} or {Rounding.EVEN}
-    assert len(roundings) == 1 and SUM not in nest.reads
-    values, expr = _with_names(nest)
     attributes = {
         "name": nest.name,
         "nodes": print_nodes(nest.nodes),
         "loops": tuple(f"{loop.name} {loop.trip}{' reduce' * loop.is_reduce}" for loop in nest.loops),
-        "reads": {name: _print_access(access) for name, access in nest.reads.items()},
-        "result": _print_access(nest.result),
-        **({"values": {name: str(value) for name, value in values.items()}} if values else {}),
-        "expr": str(expr),
-        "ranges": ranges,
-        "rounding": roundings.pop().value,
+        "reads": {name: print_access(access) for name, access in nest.reads.items()},
+        "result": print_access(nest.result),
+        **print_expression(nest),
         "macs": nest.macs,
     }
     return Operation(COMPUTE, tensors, attributes=attributes, operand_types=tuple(_type(n, program) for n in tensors))
-
-
-def _with_names(nest: Nest) -> tuple[dict[str, Expr], Expr]:
-    """Subexpressions across lanes that are used several times, by name; and the expression with these names."""
-    nodes = dict.fromkeys(walk(nest.expr))
-    used = Counter(arg for node in nodes for arg in node.args)
-    free = (name for name in map("v{}".format, count(1)) if name not in nest.reads)
-    of_lanes = {node for node in nodes if any(inner.op in ACROSS_LANES for inner in walk(node))}
-    named = {node: next(free) for node in nodes if used[node] > 1 and node in of_lanes}
-
-    def renamed(node: Expr) -> Expr:
-        return Expr(Op.SOURCE, node.range, name=named[node]) if node in named else with_args(node)
-
-    def with_args(node: Expr) -> Expr:
-        return replace(node, args=tuple(map(renamed, node.args)))
-
-    return {name: with_args(node) for node, name in named.items()}, renamed(nest.expr)
 
 
 def _type(name: str, program: NestProgram) -> str:
@@ -221,15 +182,15 @@ NEST = ("name", "nodes", "loops", "reads", "result", "values", "expr", "ranges",
 def _parse_nest(operation: Operation) -> Nest:
     require_attributes(operation, *NEST)
     name = attribute(operation, "name", str)
-    loops = tuple(_parse_loop(text, name) for text in strings(operation, "loops"))
+    loops = tuple(parse_loop(text, name) for text in strings(operation, "loops"))
     texts = attribute(operation, "reads", dict)
     if len(operation.operands) != len(texts) + 1:
         raise CompileError(f"nest {name!r}", expected=f"a tensor for each of {', '.join(texts)} and the result")
     accesses = [
-        _parse_access(tensor, text, loops, name)
+        parse_access(tensor, text, loops, name)
         for tensor, text in zip(operation.operands, (*texts.values(), attribute(operation, "result", str)), strict=True)
     ]
-    expr = _parse_expr(operation, name)
+    expr = parse_expression(operation, name)
     return Nest(
         name,
         parse_nodes(strings(operation, "nodes")),
@@ -239,119 +200,3 @@ def _parse_nest(operation: Operation) -> Nest:
         expr,
         attribute(operation, "macs", int),
     )
-
-
-def _parse_loop(text: str, nest: str) -> NestLoop:
-    match = re.fullmatch(r"([A-Za-z_]\w*) (\d{1,18})( reduce)?", text, re.ASCII)
-    if match is None:
-        raise CompileError(f"nest {nest!r}", f"{text!r} is not a loop", expected="`name trip` or `name trip reduce`")
-    return NestLoop(match[1], int(match[2]), match[3] is not None)
-
-
-# -- accesses ----------------------------------------------------------------------------------------------------------
-
-
-def _print_access(access: Access) -> str:
-    outside = "" if access.outside is None else f" outside {access.outside}"
-    return ", ".join(map(_print_affine, access.index)) + outside
-
-
-def _print_affine(affine: Affine) -> str:
-    """`2*y + r - 1`; a constant alone is printed as it is."""
-    terms = [
-        (coefficient, loop if abs(coefficient) == 1 else f"{abs(coefficient)}*{loop}")
-        for loop, coefficient in affine.terms
-    ]
-    if affine.constant or not terms:
-        terms.append((affine.constant, str(abs(affine.constant))))
-    text = "".join(f" {'-' if sign < 0 else '+'} {term}" for sign, term in terms)
-    return text.removeprefix(" + ") if not text.startswith(" - ") else "-" + text.removeprefix(" - ")
-
-
-def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str) -> Access:
-    match = re.fullmatch(r"([^\n]*?)(?: outside (-?\d{1,18}))?", text, re.ASCII) if isinstance(text, str) else None
-    if match is None:
-        raise CompileError(f"nest {nest!r}", f"the access is {text!r}", expected="indices, perhaps with `outside`")
-    index = tuple(_parse_affine(index, loops, nest) for index in match[1].split(","))
-    return Access(tensor, index, None if match[2] is None else int(match[2]))
-
-
-def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
-    text = text.strip()
-    if not re.fullmatch(r"-?\s*(\d{1,18}\*)?\w{1,40}(\s*[-+]\s*(\d{1,18}\*)?\w{1,40})*", text, re.ASCII):
-        raise CompileError(f"nest {nest!r}", f"{text!r} is not an index", expected="a sum such as 2*y + r - 1")
-    terms, constant = [], 0
-    signed = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
-    names = {loop.name for loop in loops}
-    for sign, coefficient, atom in signed:
-        factor = int(coefficient or 1) * (-1 if sign == "-" else 1)
-        if atom.isdigit():
-            constant += factor * int(atom)
-        elif atom in names:
-            terms.append((atom, factor))
-        else:
-            raise CompileError(f"nest {nest!r}", f"the index {text!r} names {atom!r}, which is no loop")
-    return Affine(tuple(terms), constant)
-
-
-# -- expressions -------------------------------------------------------------------------------------------------------
-
-_WORDS: Mapping[str, Op] = {
-    op.value: op for op in Op if op.is_word and op.facts.kind is not Kind.ARRAY and op.facts.setting is Setting.NOTHING
-}
-"""Words whose value and range follow from their arguments alone."""
-
-_ACROSS_LANES: Mapping[str, Op] = {op.value: op for op in ACROSS_LANES}
-
-
-def _parse_expr(operation: Operation, nest: str) -> Expr:
-    text = attribute(operation, "expr", str)
-    ranges = attribute(operation, "ranges", dict)
-    values = attribute(operation, "values", dict) if "values" in operation.attributes else {}
-    try:
-        rounding = Rounding(attribute(operation, "rounding", str))
-        intervals = {name: Interval(low, high) for name, (low, high) in ranges.items()}
-        if unread := set(ranges) - set(attribute(operation, "reads", dict)) - {SUM}:
-            raise ValueError(f"ranges has {min(unread)}, which is no read")
-        if not all(type(end) is int for bounds in ranges.values() for end in bounds):
-            raise ValueError("the ends of ranges are integers")
-        named: dict[str, Expr] = {}
-        for name, value in values.items():
-            named[name] = _build(ast.parse(value, mode="eval").body, intervals, rounding, named)
-        return _build(ast.parse(text, mode="eval").body, intervals, rounding, named)
-    except (SyntaxError, ValueError, TypeError, RecursionError, IsaError, KeyError) as error:
-        raise CompileError(
-            f"nest {nest!r}", f"`{text}` is not an expression with ranges for its reads: {error}"
-        ) from error
-
-
-def _build(node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding, named: Mapping[str, Expr]) -> Expr:
-    def built(*nodes: ast.expr) -> list[Expr]:
-        return [_build(inner, ranges, rounding, named) for inner in nodes]
-
-    match node:
-        case ast.Constant(value=int(value)):
-            return const(value)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
-            return const(-value)
-        case ast.Name(id=name) if name in named:
-            return named[name]
-        case ast.Name(id=name):
-            return Expr(Op.SOURCE, ranges[name], name=name)
-        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in SIGNS:
-            return make(SIGNS[type(operator)], *built(left, right))
-        case ast.Compare(left=left, ops=[compare], comparators=[right]) if type(compare) in SIGNS:
-            return make(SIGNS[type(compare)], *built(left, right))
-        case ast.Call(func=ast.Name(id="sum"), args=[term]):
-            return Expr(Op.SUM, ranges[SUM], tuple(built(term)))
-        case ast.Call(func=ast.Name(id="lut"), args=[ast.Name(id=table), index]):
-            return Expr(Op.LUT, ranges[table], tuple(built(index)), name=table)
-        case ast.Call(func=ast.Name(id="round_shift"), args=[_, _] as args):
-            return make(Op.ROUND_SHIFT, *built(*args), scope=scope_of_rounding(rounding))
-        case ast.Call(func=ast.Name(id="wrap"), args=[value, ast.Name(id=element_type)]):
-            return make(Op.WRAP, *built(value), type=parse_integer_type(element_type))
-        case ast.Call(func=ast.Name(id=word), args=[reduced]) if word in _ACROSS_LANES:
-            return across_lanes(_ACROSS_LANES[word], *built(reduced))
-        case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS and len(args) == _WORDS[word].facts.arity:
-            return make(_WORDS[word], *built(*args))
-    raise ValueError(f"`{ast.unparse(node)}` is not part of the language")

@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import onnx
+from onnx import helper
 
 from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.importers.reach import reads
 from tilewright.compiler.simplify.check import QUANTIZERS
+from tilewright.isa.program.stored_types import COMPUTED, STORED_TYPES
+
+STORED = frozenset(helper.np_dtype_to_tensor_dtype(STORED_TYPES[name].dtype) for name in COMPUTED)
+"""ONNX's numbers of the element types that the machine computes with."""
 
 
 def nodes_beside(model: onnx.ModelProto) -> dict[str, CompileError]:
@@ -55,4 +60,4 @@ def _quantizes(node: onnx.NodeProto) -> bool:
 
 def _is_stored(value: onnx.ValueInfoProto) -> bool:
     """Whether a tensor has elements that pass to the machine, and back from it, as they are."""
-    return value.type.tensor_type.elem_type in (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
+    return value.type.tensor_type.elem_type in STORED

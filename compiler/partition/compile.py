@@ -15,7 +15,8 @@ from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model
 from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import Source
 from tilewright.compiler.partition.worth import ONLY_MOVES, why_not_worth
-from tilewright.compiler.pipeline import Dump, Keep, Model, keeping
+from tilewright.compiler.pipeline import Dump, Model, keeping
+from tilewright.compiler.running import Keep
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import MODEL, Program

@@ -12,11 +12,13 @@ from typing import Generic, TypeVar
 import onnx
 
 from tilewright.compiler.errors import Blame, CompileError, FatalError
+from tilewright.compiler.fitting import Covered
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.parts import Part, part_graph, part_nodes, whole_network
 from tilewright.compiler.partition.source import Source, read_source
-from tilewright.compiler.pipeline import Covered, Keep, cover_graph
+from tilewright.compiler.pipeline import cover_graph
+from tilewright.compiler.running import Keep
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS

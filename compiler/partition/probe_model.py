@@ -15,6 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from tilewright.compiler.graph.graph import Attribute
 from tilewright.compiler.importers.onnx_microsoft import DOMAIN
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
 from tilewright.compiler.importers.shapes import infer_shapes
@@ -55,7 +56,7 @@ class Integers:
 class Numbers:
     """A plain constant operand; it has the activations' type where `dtype` is empty."""
 
-    values: Any
+    values: Attribute
     dtype: str = "float32"
 
 
@@ -70,7 +71,7 @@ class Probe:
     operator: str
     form: str
     operands: tuple[Operand, ...] = (Activation(),)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
     results: int = 1
     is_quantised: bool = True  # a QuantizeLinear follows each result
     domain: str = ""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
 
+from tilewright.compiler.graph.graph import Attribute
 from tilewright.compiler.importers.onnx_microsoft import DOMAIN
 from tilewright.compiler.importers.opsets import WRITTEN_OPSET
 from tilewright.compiler.partition.probe_model import (
@@ -24,11 +24,11 @@ from tilewright.compiler.partition.probe_model import (
 from tilewright.isa.program.stored_types import COMPUTED_NAMES, DEFAULT_TYPE
 
 
-def _conv(form: str, weights: Weights, image: tuple[int, ...] = IMAGE, **attributes: Any) -> Probe:
+def _conv(form: str, weights: Weights, image: tuple[int, ...] = IMAGE, **attributes: Attribute) -> Probe:
     return Probe("Conv", form, (Activation(image), weights), attributes)
 
 
-def _pool(operator: str, form: str, image: tuple[int, ...] = IMAGE, **attributes: Any) -> Probe:
+def _pool(operator: str, form: str, image: tuple[int, ...] = IMAGE, **attributes: Attribute) -> Probe:
     spatial = len(image) - 2
     attributes = {"kernel_shape": [3] * spatial, "strides": [2] * spatial, **attributes}
     return Probe(operator, form, (Activation(image),), attributes)
@@ -71,7 +71,7 @@ def _with_scales(*operands: Operand) -> tuple[Operand, ...]:
     return (*(item for three in pairs for item in three), Numbers(RESULT_SCALE), ZERO)
 
 
-def _integers(operator: str, form: str, *operands: Operand, domain: str = "", **attributes: Any) -> Probe:
+def _integers(operator: str, form: str, *operands: Operand, domain: str = "", **attributes: Attribute) -> Probe:
     return Probe(operator, form, operands, attributes, is_quantised=False, domain=domain)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tilewright.compiler.errors import CompileError, TooSmall
+from tilewright.compiler.fitting import Covered
+from tilewright.compiler.levels import Form
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.faults import Answer, cover_part
 from tilewright.compiler.partition.front import Front
 from tilewright.compiler.partition.parts import Part, part_graph
 from tilewright.compiler.partition.source import Source
-from tilewright.compiler.pipeline import Covered, Keep, compile_covered, with_enough_room, without_room
+from tilewright.compiler.pipeline import compile_covered, with_enough_room, without_room
+from tilewright.compiler.running import Keep
 from tilewright.compiler.search.alike import Alike
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
@@ -29,7 +31,7 @@ class Programs:
         self._alike = Alike()
         self._covered: dict[Part, Answer[Covered]] = {}
         self._compiled: dict[Part, Program] = {}
-        self._results: dict[Part, list[tuple[str, Any]]] = {}
+        self._results: dict[Part, list[tuple[str, Form | Options]]] = {}
 
     def cover(self, part: Part) -> Answer[Covered]:
         """The machine's instructions for a part, or why there are none. Raises DamagedModel."""

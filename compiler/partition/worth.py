@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
+from tilewright.compiler.fitting import Covered
 from tilewright.compiler.partition.parts import Part
 from tilewright.compiler.partition.source import Source
-from tilewright.compiler.pipeline import Covered
 from tilewright.compiler.select.cover import Selection
 from tilewright.isa.language.operations import Op
 

@@ -26,12 +26,14 @@ from tilewright.compiler.search.changes import (
 from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, order_budget, tiles_budget
 from tilewright.compiler.search.finisher import Finished, Finisher
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.choice import MOST_TILES, most_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan
 from tilewright.compiler.tiling.tile import tile_part
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.cycle_owners import IDLE, cycle_owners
@@ -142,7 +144,7 @@ def _without_array(program: Program, counters: RunCounters) -> list[int]:
     """For each layer, its own cycles in which the array has nothing in flight."""
     of_layer = instructions_of_layers(program, program.layers)
     owners = cycle_owners(program, of_layer, counters)
-    others = [at for at, engine in enumerate(owners.order) if engine.template is not Template.SYSTOLIC]
+    others = [at for at, engine in enumerate(owners.order) if facet_of(engine.template).role is not Role.MULTIPLIES]
     return [int(own) for own in owners.cycles(len(program.layers))[:, [*others, IDLE]].sum(axis=1)]
 
 

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.arithmetic import Arithmetic, arithmetic_of
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import source, with_node
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.nest.products import Products, choosing_loops, products_of
 from tilewright.compiler.nest.space import NestSpace, coefficient, nest_space
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.numeric import Interval
@@ -54,11 +55,12 @@ def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | 
     numbers = [number for read, number in products.numbers if matrix is not None and read == matrix.name]
     if matrix is None or not numbers or not _pays(nest.reads[matrix.name], len(numbers), space, machine):
         return None
-    sums, buffer, vector = _columns(nest, matrix, numbers, space)
+    arithmetic = arithmetic_of(machine)
+    sums, buffer, vector = _columns(nest, matrix, numbers, space, arithmetic)
     name = fresh_name(f"{nest.name}.columns", program.buffers, program.constants)
     sums = replace(sums, result=replace(sums.result, tensor=name))
     constants = {**program.constants, sums.reads["e"].tensor: vector}
-    types = {**program.constant_types, sums.reads["e"].tensor: ACTIVATION}
+    types = {**program.constant_types, sums.reads["e"].tensor: arithmetic.activation}
     rest = _with_columns(nest, total, products, matrix, sums.expr.range, replace(sums.result, tensor=name))
     nests = tuple(made for old in program.nests for made in ((sums, rest) if old is nest else (old,)))
     buffers = {**program.buffers, name: replace(buffer, name=name)}
@@ -81,13 +83,15 @@ def _pays(matrix: Access, numbers: int, space: NestSpace, machine: Machine) -> b
     """Whether the saved products take longer than the extra additions and one more load of the matrix."""
     if vector_blocks(machine) > 1 or not choosing_loops(matrix, space) <= {space.batch}:
         return False
-    units = -(-space.trips[space.lane] // machine.array.cols)
-    blocks = prod(-(-space.trips[loop] // machine.array.rows) for loop in space.reduce)
-    again = START_CYCLES + units * blocks * machine.array.rows * space.trips[space.batch]
-    return numbers * space.pixels * units * blocks > space.pixels * units + again
+    results, summed = space.trips[space.lane], prod(space.trips[loop] for loop in space.reduce)
+    tiles = weight_tiles(machine, results, summed)
+    again = START_CYCLES + tiles * machine.array.rows * space.trips[space.batch]
+    return numbers * space.pixels * tiles > space.pixels * weight_tiles(machine, results) + again
 
 
-def _columns(nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace) -> tuple[Nest, Buffer, NDArray[Any]]:
+def _columns(
+    nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace, arithmetic: Arithmetic
+) -> tuple[Nest, Buffer, NDArray[Any]]:
     """The nest that sums a matrix's columns times the numbers; its buffer; the vector that holds the first number."""
     access, (summed,) = nest.reads[matrix.name], space.reduce
     chosen = choosing_loops(access, space)
@@ -95,7 +99,7 @@ def _columns(nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace) -> 
     shape = (space.trips[space.batch] if chosen else 1, space.trips[space.lane], 1, 1)
     still = Affine(())
     result = Access("", (Affine(((space.batch, 1),) if chosen else ()), Affine(((space.lane, 1),)), still, still))
-    vector = np.full((1, space.trips[summed], 1, 1), numbers[0], ACTIVATION.dtype)
+    vector = np.full((1, space.trips[summed], 1, 1), numbers[0], arithmetic.activation.dtype)
     reads = {"e": Access(f"{nest.name}.zeros", (still, Affine(((summed, 1),)), still, still)), "w": access}
     leaf = source("w", matrix.range)
     terms = make(Op.MUL, source("e", Interval(numbers[0], numbers[0])), leaf)
@@ -104,7 +108,7 @@ def _columns(nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace) -> 
     expr = Expr(Op.SUM, _times(terms.range, space.trips[summed]), (terms,))
     loops = tuple(NestLoop(loop.name, trips[loop.name], loop.is_reduce) for loop in nest.loops)
     sums = Nest(f"{nest.name}.columns", nest.nodes, loops, reads, result, expr, 0)
-    return sums, Buffer("", shape, ACCUMULATOR), vector
+    return sums, Buffer("", shape, arithmetic.sum), vector
 
 
 def _with_columns(nest: Nest, total: Expr, products: Products, matrix: Expr, columns: Interval, result: Access) -> Nest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.channel_tables import as_tables, is_worth_it
 from tilewright.compiler.select.diagonals import Form, cheapest, forms
@@ -36,10 +37,11 @@ class Compared:
 
 def compared_covers(program: NestProgram, machine: Machine) -> Iterator[Compared]:
     """The covers of every nest, in the order in which they were compared; `program` is as pass `diagonals` takes it."""
+    arithmetic = arithmetic_of(machine)
     for nest in program.nests:
         of = forms(nest, program, machine)
         best = cheapest(of, machine)
-        tables = as_tables(nest, program, machine)
+        tables = as_tables(nest, program, machine, arithmetic)
         if tables is not None:
             of, best = [*of, tables], tables if is_worth_it(tables, best, machine) else best
         for form in of:

@@ -11,8 +11,8 @@ from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import Correction
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace
 from tilewright.compiler.select.bindings import Binding, ComputedMatrix, TensorRead
-from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.operations import ACROSS_LANES, Op
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import ACROSS_LANES
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
@@ -35,7 +35,7 @@ class Step:
     @cached_property
     def is_dot(self) -> bool:
         """Whether it multiplies vectors of channels by a matrix; other steps compute one word from another."""
-        return dot_product(self.format) is not None
+        return self.format.statement.dot is not None
 
     @cached_property
     def across(self) -> frozenset[str]:
@@ -105,11 +105,6 @@ class Selection:
     machine: Machine
     program: NestProgram
     covers: tuple[Cover, ...]
-
-
-def dot_product(format: InstructionFormat) -> Expr | None:
-    """The dot product in an instruction's statement, if there is one."""
-    return next((node for node in walk(format.statement.expr) if node.op is Op.DOT), None)
 
 
 def operands_across_lanes(format: InstructionFormat) -> frozenset[str]:

@@ -30,9 +30,10 @@ from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop, NestPr
 from tilewright.compiler.nest.space import coefficient
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
 STILL = Affine(())
@@ -69,7 +70,8 @@ def forms(nest: Nest, program: NestProgram, machine: Machine) -> list[Form]:
     diagonal = _diagonal(nest, program)
     if diagonal is None:
         return found
-    blocks = sorted({f.operand(name).block for f in machine.formats_of(Template.VECTOR) for name in f.statement.blocks})
+    computing = formats_with(machine, Role.COMPUTES)
+    blocks = sorted({format.operand(name).block for format in computing for name in format.statement.blocks})
     element = program.constant_types[nest.reads[diagonal.weights].tensor]
     for name, form, weights in _without_matrix(nest, diagonal, program, blocks):
         tensor = form.reads[diagonal.weights].tensor

@@ -16,14 +16,13 @@ from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.nest.space import NO_LOOP, LoopsOf, nest_space
 from tilewright.compiler.select.binder import Binder
 from tilewright.compiler.select.bindings import Binding, ConstantMatrix, Idle, TensorRead
-from tilewright.compiler.select.cover import dot_product, operands_across_lanes
+from tilewright.compiler.select.cover import operands_across_lanes
 from tilewright.compiler.select.transfer import Transfers
 from tilewright.compiler.select.unify import Match, Possible, Unifier
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.systolic import systolic_weights
 
 MATCHES_TRIED = 64
@@ -44,9 +43,9 @@ class Pattern:
 def computing_patterns(machine: Machine) -> tuple[Pattern, ...]:
     """The machine's computing instructions: those that neither read nor write DRAM."""
     return tuple(
-        Pattern(format, dot_product(format), len(walk(format.statement.expr)), operands_across_lanes(format))
+        Pattern(format, format.statement.dot, len(walk(format.statement.expr)), operands_across_lanes(format))
         for format in machine.formats.values()
-        if DRAM not in {operand.memory for operand in format.operands}
+        if format.in_dram is None
     )
 
 

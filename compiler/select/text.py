@@ -15,7 +15,7 @@ the reader, and must be the machine's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, assert_never
+from typing import assert_never
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Nest
@@ -35,7 +35,7 @@ from tilewright.compiler.select.bindings import (
 from tilewright.compiler.select.cover import Cover, Selection, Step
 from tilewright.compiler.select.window_sums import adding_instruction
 from tilewright.compiler.text.attributes import at_line, attribute, entry, require_attributes
-from tilewright.compiler.text.mlir import Block, Operation
+from tilewright.compiler.text.mlir import Attribute, Block, Operation
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -100,7 +100,7 @@ def _print_cover(cover: Cover) -> Operation:
 
 
 def _print_step(step: Step, name: str, names: tuple[str, ...]) -> Operation:
-    attributes: dict[str, Any] = {
+    attributes: dict[str, Attribute] = {
         "statement": step.format.statement.text,
         "inputs": {operand: _print_binding(bound, names) for operand, bound in step.inputs.items()},
         "immediates": step.immediates,
@@ -119,7 +119,7 @@ def _print_step(step: Step, name: str, names: tuple[str, ...]) -> Operation:
     return Operation(DIALECT + step.format.mnemonic, results=(name,), attributes=attributes, result_types=(memory,))
 
 
-def _print_binding(bound: Binding, names: tuple[str, ...]) -> dict[str, Any]:
+def _print_binding(bound: Binding, names: tuple[str, ...]) -> dict[str, Attribute]:
     match bound:
         case TensorRead(read):
             return {TENSOR: read}
@@ -214,14 +214,19 @@ class _CoverReader:
         return known
 
 
-def _require_names(where: str, what: str, came: Mapping[str, Any], expected: Iterable[str]) -> None:
+def _require_names(where: str, what: str, came: Mapping[str, Attribute], expected: Iterable[str]) -> None:
     wanted = sorted(expected)
     if sorted(came) != wanted:
         raise CompileError(where, f"its {what} are {', '.join(came) or 'none'}", expected=", ".join(wanted) or "none")
 
 
 def _binding(
-    inputs: Mapping[str, Any], name: str, nest: Nest, earlier: tuple[str, ...], format: InstructionFormat, where: str
+    inputs: Mapping[str, Attribute],
+    name: str,
+    nest: Nest,
+    earlier: tuple[str, ...],
+    format: InstructionFormat,
+    where: str,
 ) -> Binding:
     """What an operand reads; `earlier` names what the steps before compute."""
     words = entry(inputs, name, dict, where)
@@ -243,7 +248,7 @@ def _binding(
     return kinds[kind]()
 
 
-def _one_of(words: Mapping[str, Any], kind: str, known: Collection[str], where: str) -> str:
+def _one_of(words: Mapping[str, Attribute], kind: str, known: Collection[str], where: str) -> str:
     name: str = entry(words, kind, str, where)
     if name not in known:
         raise CompileError(where, f"there is no {kind} {name!r}", known=f"there are: {', '.join(known) or 'none'}")
@@ -251,7 +256,7 @@ def _one_of(words: Mapping[str, Any], kind: str, known: Collection[str], where: 
 
 
 def _parameters(
-    words: Mapping[str, Any], operand: str, nest: Nest, format: InstructionFormat, where: str
+    words: Mapping[str, Attribute], operand: str, nest: Nest, format: InstructionFormat, where: str
 ) -> Parameters:
     fields = entry(words, PARAMETERS, dict, where)
     _require_names(where, f"fields of {operand}", fields, (f.name for f in format.operand(operand).element.fields))
@@ -261,7 +266,7 @@ def _parameters(
         else:
             entry(fields, name, int, where)
     free = entry(words, FREE, tuple, where) if FREE in words else ()
-    if not set(free) <= set(fields):
+    if not all(isinstance(each, str) and each in fields for each in free):
         raise CompileError(where, f"{operand} has no fields {', '.join(map(str, free))} that could be free")
     return Parameters(fields, frozenset(free))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tilewright.compiler.nest.products import products_of
 from tilewright.isa.language.expressions import Expr, const, first_index, walk
@@ -18,15 +18,17 @@ from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import OVER_WORDS, REDUCTIONS, Op, combining
 from tilewright.isa.machine.encoding import InstructionFormat
 
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
+NO_OPERANDS: Mapping[str, Expr] = MappingProxyType({})
+NO_FIELDS: Mapping[tuple[str, str], Expr] = MappingProxyType({})
+NO_IMMEDIATES: Mapping[str, int] = MappingProxyType({})
 
 
 class Match(NamedTuple):
     """How an instruction computes an expression: what each leaf of its statement stands for."""
 
-    operands: Mapping[str, Expr] = NOTHING  # plain operand → the value it reads
-    fields: Mapping[tuple[str, str], Expr] = NOTHING  # (operand, field) → constant of each channel
-    immediates: Mapping[str, int] = NOTHING
+    operands: Mapping[str, Expr] = NO_OPERANDS  # plain operand → the value it reads
+    fields: Mapping[tuple[str, str], Expr] = NO_FIELDS  # (operand, field) → constant of each channel
+    immediates: Mapping[str, int] = NO_IMMEDIATES
     idle: frozenset[str] = frozenset()  # operands whose value is multiplied by zero
     reduced: frozenset[str] = frozenset()  # operands that are read once for each iteration of the reduce loops
     neutral: int = 0  # neutral values bound

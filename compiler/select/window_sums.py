@@ -20,6 +20,7 @@ from tilewright.compiler.nest.nest import Access, Affine
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient
 from tilewright.compiler.select.bindings import ConstantMatrix, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
+from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -96,7 +97,7 @@ def _pays(cover: Cover, dot: Step, adding: InstructionFormat, access: Access, ma
     halo = _halo(access, space, machine.memories[adding.destination.memory].depth)
     pixels = halo * space.trips[space.batch] * rows * columns
     down, across = (space.trips[window_loop(access.index[d], p)] for d, p in ((ROW, space.row), (COLUMN, space.column)))
-    vectors = dot.words // (space.pixels * down * across * -(-space.trips[space.lane] // machine.array.cols))
+    vectors = dot.words // (space.pixels * down * across * weight_tiles(machine, space.trips[space.lane]))
     blocks = -(-space.trips[space.lane] // machine.vector.lanes)
     along = halo * space.trips[space.batch] * rows * space.trips[space.column]
     added = READS * (along * (across - 1) + space.pixels * (down - 1 + blocks))

@@ -88,10 +88,10 @@ def _scaled_weights(operator: Operator, weights: Weights, factor: NDArray[np.flo
     if quantization.axis not in (None, 0) or not (is_symmetric or np.all(factor > 0)):
         raise CompileError(operator, expected="weights with zero point 0 and scales by output channel")
     values = weights.values.astype(np.int64) * np.sign(columns).astype(np.int64)
-    if values.max() > np.iinfo(weights.values.dtype).max:
-        raise CompileError(
-            operator, "its negative scale turns the weight -128 into 128", remedy="quantise weights to -127 … 127"
-        )
+    held = np.iinfo(weights.values.dtype)
+    if values.max() > held.max:
+        fact = f"its negative scale turns the weight {held.min} into {-held.min}"
+        raise CompileError(operator, fact, remedy=f"quantise weights to {-held.max} … {held.max}")
     count = len(factor)
     scales = np.broadcast_to(quantization.scales, (count,)) * np.where(factor == 0, 1.0, np.abs(factor))
     zeros = np.broadcast_to(quantization.zero_points, (count,))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import BETWEEN, FACTOR, Operator, Quantization, TensorType
+from tilewright.compiler.graph.graph import BETWEEN, FACTOR, Attribute, Operator, Quantization, TensorType
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.integer import SUMS
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -255,7 +255,7 @@ def _path_of(
     shape = view.type(source).shape
     types = {integers: TensorType(DEFAULT_TYPE.name, shape, between.quantization), real: TensorType("float32", shape)}
     maker = _made(source, view)
-    limits: dict[str, Any] = {"low": LOW, "high": HIGH}
+    limits: dict[str, Attribute] = {"low": LOW, "high": HIGH}
     made = [
         Operator(f"{maker.name}.between{suffix}", "quantize", (source,), (integers,), limits, maker.nodes),
         Operator(f"{maker.name}.rounded{suffix}", "dequantize", (integers,), (real,), {}, maker.nodes),

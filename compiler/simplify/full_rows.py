@@ -25,8 +25,8 @@ from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, STORED_T
 NEGLIGIBLE = -5000.0
 """What is added to a score that counts for nothing: at most this, often -10000, float32's least number or -∞."""
 
-FINE = 2.0**-7
-"""Scores that a sum rounds to steps of at most this give shares that differ by less than a step of eight bits."""
+FINE = 2.0 ** (1 - DEFAULT_TYPE.values.bits)
+"""Scores that a sum rounds to steps of at most this give shares that differ by less than a step of the default type."""
 
 LOST = -(2.0**22)
 """A sum with less than this is taken as the mask alone: float32 then has steps of a half or more."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType
+from tilewright.compiler.graph.graph import Attribute, Operator, TensorType
 from tilewright.compiler.importers.microsoft_bodies import BODIES, body_of
 from tilewright.compiler.importers.onnx_import import tensor_type
 from tilewright.compiler.importers.onnx_microsoft import OPSET_OF_FUNCTIONS
@@ -111,7 +111,7 @@ def _value(node: onnx.NodeProto) -> NDArray[Any]:
     return np.asarray(numpy_helper.to_array(node.attribute[0].t))
 
 
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+def _attributes(node: onnx.NodeProto) -> dict[str, Attribute]:
     found = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     return {
         name: value.decode() if isinstance(value, bytes) else tuple(value) if isinstance(value, list) else value

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import CHANNEL, Operator, TensorType, spread_scales
+from tilewright.compiler.graph.graph import CHANNEL, Attribute, Operator, TensorType, spread_scales
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.over_channels import over_channels
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -97,7 +97,7 @@ def _of_groups(operator: Operator, view: View, groups: int, epsilon: float) -> R
     )
     settings = {"scale": scale, "bias": bias, "epsilon": epsilon, "is_centred": True}
     batch, length = shape[0], prod(shape[1:]) // groups
-    steps: list[tuple[str, Sequence[int], dict[str, Any]]] = [
+    steps: list[tuple[str, Sequence[int], dict[str, Attribute]]] = [
         ("reshape", (batch, groups, length), {}),
         ("transpose", (batch, length, groups), {"axes": (0, 2, 1)}),
         ("reshape", (batch, length, 1, groups), {}),

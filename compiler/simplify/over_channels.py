@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import Operator, stored_shape
+from tilewright.compiler.graph.graph import Attribute, Operator, stored_shape
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
 
@@ -22,7 +22,7 @@ def over_channels(
     operator: Operator,
     view: View,
     kind: str,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Attribute],
     shape: Sequence[int],
     axis: int,
     others: Sequence[str] = (),

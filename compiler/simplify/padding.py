@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import COLUMN, ROW, Operator, TensorType, stored_axis
+from tilewright.compiler.graph.graph import COLUMN, ROW, Attribute, Operator, TensorType, stored_axis
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
@@ -169,7 +169,7 @@ class _Chain:
         return self._made[-1].outputs[0] if self._made else self._operator.inputs[0]
 
     def _add(
-        self, kind: str, attributes: Mapping[str, Any], shape: tuple[int, ...], inputs: tuple[str, ...] = ()
+        self, kind: str, attributes: Mapping[str, Attribute], shape: tuple[int, ...], inputs: tuple[str, ...] = ()
     ) -> None:
         result = self._view.fresh(f"{self._operator.outputs[0]}.{kind}{len(self._made)}")
         inputs = inputs or (self._source,)

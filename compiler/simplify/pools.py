@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, stored_shape
+from tilewright.compiler.graph.graph import Attribute, Operator, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.windows import Window, read_window
@@ -37,7 +35,7 @@ def global_pool(operator: Operator, view: View) -> Replacement | None:
     return pooled(operator, "max_pool" if is_max else "average_pool", window, {} if is_max else {"counts_padding": 0})
 
 
-def pooled(operator: Operator, kind: str, window: Window, extra: dict[str, Any]) -> Replacement:
+def pooled(operator: Operator, kind: str, window: Window, extra: dict[str, Attribute]) -> Replacement:
     attributes = {**window.attributes, **extra}
     return Replacement(
         (Operator(operator.name, kind, operator.inputs[:1], operator.outputs[:1], attributes, operator.nodes),)

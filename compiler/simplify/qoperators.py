@@ -7,12 +7,11 @@ QLinearMatMul, and those of `compiler.importers.onnx_microsoft`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType
+from tilewright.compiler.graph.graph import Attribute, Operator, TensorType
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 
 
@@ -100,7 +99,7 @@ def _weight_axis(operator: Operator, form: Form) -> int:
 def _dequantized(operator: Operator, inputs: tuple[str, ...], axis: int | None, view: View) -> Replacement:
     """A DequantizeLinear of one operand: its integers, scale and zero point."""
     real = view.fresh(f"{operator.name}.{inputs[0]}.real")
-    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
+    attributes: dict[str, Attribute] = {} if axis is None else {"axis": axis}
     made = Operator(f"{real}.dequantize", "onnx.DequantizeLinear", inputs, (real,), attributes)
     return Replacement((made,), {real: TensorType("float32", view.type(inputs[0]).shape)})
 

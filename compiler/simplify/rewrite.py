@@ -6,7 +6,7 @@ anything itself. The replacement computes the same outputs, under the same names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType
 
 FIRST_VALUES = 64
 """Constants are compared by so many values first: few that differ have these in common."""
@@ -180,7 +180,7 @@ def merge_equal_operators(graph: Graph) -> Graph:
 
     Equal constants count as the same tensor. Those of the operators that stay keep their names.
     """
-    known: dict[Any, Operator] = {}
+    known: dict[Hashable, Operator] = {}
     equal = equal_constants(graph)
     aliases: dict[str, str] = {}
     kept = []
@@ -197,7 +197,7 @@ def merge_equal_operators(graph: Graph) -> Graph:
 
 def equal_constants(graph: Graph) -> dict[str, str]:
     """Constant → the first one of the same type and values, if that is another."""
-    groups: dict[Any, list[str]] = {}
+    groups: dict[Hashable, list[str]] = {}
     for name, value in graph.constants.items():
         groups.setdefault((graph.tensors[name], value.ravel()[:FIRST_VALUES].tobytes()), []).append(name)
     equal: dict[str, str] = {}
@@ -210,7 +210,7 @@ def equal_constants(graph: Graph) -> dict[str, str]:
     return equal
 
 
-def _meaning(operator: Operator, graph: Graph) -> Any:
+def _meaning(operator: Operator, graph: Graph) -> Hashable:
     """Equal for operators that compute the same."""
     attributes = tuple(sorted((key, _comparable(value)) for key, value in operator.attributes.items()))
     types = tuple(graph.tensors.get(name) for name in operator.outputs)
@@ -218,7 +218,7 @@ def _meaning(operator: Operator, graph: Graph) -> Any:
     return operator.kind, inputs, attributes, types
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: Attribute) -> Hashable:
     """An attribute as a value that is equal for equal attributes; what is neither plain nor an array is its own."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, Attribute, Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -236,7 +236,7 @@ def _meaning(function: Graph) -> Hashable:
     return operators, tensors, constants, function.opset
 
 
-def _value(value: Any) -> Hashable:
+def _value(value: Attribute) -> Hashable:
     """An attribute or a constant, to be compared."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()

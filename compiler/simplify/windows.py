@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import TensorType
+from tilewright.compiler.graph.graph import Attribute, TensorType
 from tilewright.compiler.simplify.attributes import Attributes
 
 SPATIAL = 2
@@ -23,7 +22,7 @@ class Window:
     dilations: tuple[int, int]
 
     @property
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, Attribute]:
         return {"kernel": self.kernel, "strides": self.strides, "pads": self.pads, "dilations": self.dilations}
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.text.mlir import Operation
+from tilewright.compiler.text.mlir import Attribute, Operation
 from tilewright.isa.errors import IsaError, short
 from tilewright.isa.program.program import Tensor
 from tilewright.isa.program.scales import Scales
@@ -40,12 +39,15 @@ def require_attributes(operation: Operation, *names: str) -> None:
             raise CompileError(operation.name, f"unknown attribute {name}", expected=f"one of {', '.join(names)}")
 
 
-def attribute(operation: Operation, name: str, kind: type) -> Any:
+def attribute(operation: Operation, name: str, kind: type) -> Attribute:
     """An attribute of an operation; raises CompileError if it is missing or of another kind."""
     return entry(operation.attributes, name, kind, operation.name)
 
 
-def entry(values: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
+def entry(values: Mapping[str, Attribute], name: str, kind: type, where: str) -> Attribute:
+    """The entry of a dictionary of a text; raises CompileError if it is missing or of another kind."""
+    if not isinstance(values, Mapping):
+        raise CompileError(where, f"got {short(values)}", expected="a dictionary")
     if name not in values:
         raise CompileError(where, f"attribute {name} is missing")
     value = values[name]
@@ -63,7 +65,7 @@ def strings(operation: Operation, name: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def integers(values: Mapping[str, Any], name: str, where: str) -> tuple[int, ...]:
+def integers(values: Mapping[str, Attribute], name: str, where: str) -> tuple[int, ...]:
     """An attribute that is an array of integers."""
     found = entry(values, name, tuple, where)
     if not all(type(value) is int for value in found):
@@ -71,7 +73,7 @@ def integers(values: Mapping[str, Any], name: str, where: str) -> tuple[int, ...
     return tuple(found)
 
 
-def remarks_attribute(remarks: Mapping[str, str]) -> dict[str, Any]:
+def remarks_attribute(remarks: Mapping[str, str]) -> dict[str, Attribute]:
     """What a user should know of a program, as the one attribute `remarks`; nothing where there is none."""
     return {"remarks": tuple({"about": about, "text": text} for about, text in remarks.items())} if remarks else {}
 
@@ -81,7 +83,7 @@ def parse_remarks(operation: Operation) -> dict[str, str]:
     return {entry(each, "about", str, "remark"): entry(each, "text", str, "remark") for each in entries}
 
 
-def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
+def tensor_attribute(tensor: Tensor) -> dict[str, Attribute]:
     """A host's tensor as an attribute; `parse_tensor` reads it back."""
     return {
         "name": tensor.name,
@@ -100,11 +102,11 @@ def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
     }
 
 
-def parse_tensor(value: Any) -> Tensor:
+def parse_tensor(value: Attribute) -> Tensor:
     if not isinstance(value, Mapping):
         raise CompileError("tensor", f"got {value!r}", expected="a dictionary")
 
-    def read(name: str, kind: type) -> Any:
+    def read(name: str, kind: type) -> Attribute:
         return entry(value, name, kind, "tensor")
 
     def numbers(name: str) -> tuple[int, ...]:
@@ -133,11 +135,11 @@ def parse_tensor(value: Any) -> Tensor:
     )
 
 
-def _scales_attribute(scales: Scales) -> dict[str, Any]:
+def _scales_attribute(scales: Scales) -> dict[str, Attribute]:
     return {"box": scales.box, "values": tuple(map(float, scales.values)), "zero_points": scales.zero_points}
 
 
-def _parse_scales(value: Mapping[str, Any]) -> Scales:
+def _parse_scales(value: Mapping[str, Attribute]) -> Scales:
     values = entry(value, "values", tuple, "scales")
     if not all(type(each) is float for each in values):
         raise CompileError("scales", f"values are {short(values)}", expected="numbers")

@@ -78,9 +78,11 @@ def value_id(name: str) -> str:
 
 
 def value_name(identifier: str) -> str:
-    """The name that `value_id` made the identifier from."""
+    """The name that `value_id` made the identifier from; raises ValueError for one that it makes from none."""
     text = "" if identifier == "%$$" else identifier.removeprefix("%")
-    return re.sub(r"\$([0-9a-f]+)\$", lambda match: chr(int(match[1], 16)), text)
+    name = re.sub(r"\$([0-9a-f]{1,6})\$", lambda match: chr(int(match[1], 16)), text)
+    name.encode()  # half of a pair of UTF-16 is no character
+    return name
 
 
 def shaped_type(kind: str, shape: tuple[int, ...], element: str) -> str:

@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -33,7 +33,7 @@ _TOKEN = re.compile(
     | (?P<value>%[A-Za-z0-9_.$\-]+)
     | (?P<block>\^[A-Za-z0-9_.$\-]+)
     | (?P<arrow>->)
-    | (?P<number>-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?))
+    | (?P<number>0x[0-9A-Fa-f]+|-?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?))
     | (?P<word>[A-Za-z_!][A-Za-z0-9_$.]*)
     | (?P<mark>[()\[\]{}<>,:=])
     | (?P<end>\Z)
@@ -42,11 +42,16 @@ _TOKEN = re.compile(
 )
 
 
+Item = TypeVar("Item")
+
 MOST_NESTED = 40
 """Operations, lists and dictionaries inside each other; what the compiler prints has up to six."""
 
 MOST_BITS = 63
 """Of a number, but for its sign."""
+
+DOUBLE = struct.Struct(">d")
+"""A float as its bits, most significant first."""
 
 
 def parse_operation(text: str) -> Operation:
@@ -129,7 +134,26 @@ class _Parser:
             raise self.fault(described)
         return self.advance()
 
-    def separated(self, close: str, item: Callable[[], Any]) -> Iterator[Any]:
+    def string(self) -> str:
+        try:
+            text = _unquote(self.token)
+        except ValueError:
+            raise self.fault("a string in UTF-8") from None
+        self.advance()
+        return text
+
+    def value(self) -> str:
+        """The name of a value."""
+        if self.kind != "value":
+            raise self.fault("a value")
+        try:
+            name = value_name(self.token)
+        except ValueError:
+            raise self.fault("a value whose name is of characters") from None
+        self.advance()
+        return name
+
+    def separated(self, close: str, item: Callable[[], Item]) -> Iterator[Item]:
         """Items between commas up to the closing mark, which is consumed."""
         while self.token != close:
             yield item()
@@ -155,14 +179,16 @@ class _Parser:
     def operation(self) -> Operation:
         line, results = self.line(), list[str]()
         while self.kind == "value":
-            results.append(value_name(self.advance()))
+            results.append(self.value())
             if self.token == ",":
                 self.advance()
         if results:
             self.expect("=")
-        name = _unquote(self.take("string", "an operation's name in quotes"))
+        if self.kind != "string":
+            raise self.fault("an operation's name in quotes")
+        name = self.string()
         self.expect("(")
-        operands = tuple(self.separated(")", lambda: value_name(self.take("value", "a value"))))
+        operands = tuple(self.separated(")", self.value))
         region = None
         if self.token == "(":
             self.advance()
@@ -198,7 +224,7 @@ class _Parser:
         return Block(arguments, tuple(operations))
 
     def argument(self) -> tuple[str, str]:
-        name = value_name(self.take("value", "a value"))
+        name = self.value()
         self.expect(":")
         return name, self.type_text()
 
@@ -232,14 +258,14 @@ class _Parser:
     def entry(self) -> tuple[str, Attribute]:
         if self.kind not in ("word", "string"):
             raise self.fault("an attribute's name")
-        key = _unquote(self.advance()) if self.kind == "string" else self.advance()
+        key = self.string() if self.kind == "string" else self.advance()
         self.expect("=")
         return key, self.attribute()
 
     def attribute(self) -> Attribute:
         match self.kind, self.token:
             case "string", _:
-                return _unquote(self.advance())
+                return self.string()
             case "number", _:
                 return self.number()
             case _, "[":
@@ -262,7 +288,10 @@ class _Parser:
             self.advance()
             type_text = self.type_text()
             if is_hex and type_text == "f64":
-                return float(struct.unpack(">d", bytes.fromhex(text[2:]))[0])
+                if len(text) != len("0x") + 2 * DOUBLE.size:
+                    self.start = start
+                    raise self.fault(f"{2 * DOUBLE.size} hexadecimal digits for this type")
+                return float(DOUBLE.unpack(bytes.fromhex(text[2:]))[0])
         if not is_hex and re.search(r"[.eE]", text):
             return float(text)
         number = int(text, 16) if is_hex else int(text) if len(text) <= MOST_BITS else 1 << MOST_BITS
@@ -274,7 +303,7 @@ class _Parser:
     def dense(self) -> NDArray[Any]:
         self.expect("dense")
         self.expect("<")
-        text = _unquote(self.advance()) if self.kind == "string" else "0x"
+        text = self.string() if self.kind == "string" else "0x"
         self.expect(">")
         self.expect(":")
         start = self.start

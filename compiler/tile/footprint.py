@@ -17,6 +17,7 @@ from tilewright.compiler.tile.program import TileBuffer, TileOperation
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.dma import moved_word_bytes
 
 
 class Footprint(NamedTuple):
@@ -81,13 +82,7 @@ def block_words(machine: Machine, format: InstructionFormat, operand: Operand) -
     """Consecutive words that an operand moves in one iteration; in DRAM the bytes of the word at the other end."""
     if operand.memory != DRAM:
         return operand.block
-    return dma_word_bytes(machine, format)
-
-
-def dma_word_bytes(machine: Machine, format: InstructionFormat) -> int:
-    """Bytes of the on-chip word that a DMA instruction moves in one iteration."""
-    on_chip = next(operand for operand in format.operands if operand.memory != DRAM)
-    return machine.memories[on_chip.memory].word_bytes
+    return moved_word_bytes(format, machine)
 
 
 Loops = tuple[tuple[int, int], ...]

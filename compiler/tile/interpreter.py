@@ -14,12 +14,10 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.evaluate import Values, evaluate
 from tilewright.compiler.tile.footprint import block_words, reads_destination
 from tilewright.compiler.tile.program import TileBuffer, TileOperation, TileProgram
-from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import wrap
-from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM, Element
+from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.systolic import systolic_weights
 
 Bytes = NDArray[np.uint8]
@@ -83,7 +81,7 @@ class _Run:
 
     def execute(self) -> None:
         destination = self.format.destination
-        if any(operand.memory == DRAM for operand in self.format.operands):
+        if self.format.in_dram is not None:
             self._scatter(destination, self._gather(self.format.sources[0]))
             return
         leaves: dict[tuple[str, str], Values] = {}
@@ -148,8 +146,7 @@ class _Run:
 
     def _is_matrix(self, source: Operand) -> bool:
         """True for the second argument of `dot`: its words are the rows of a matrix."""
-        has_dot = any(node.op is Op.DOT for node in walk(self.format.statement.expr))
-        return has_dot and source is systolic_weights(self.format)
+        return self.format.statement.dot is not None and source is systolic_weights(self.format)
 
     def _words(self, values: Values, operand: Operand) -> Bytes:
         elements = operand.block * self.machine.memories[operand.memory].width

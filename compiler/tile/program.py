@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
@@ -16,6 +16,9 @@ from tilewright.isa.program.program import Layer, Tensor
 
 Fact = TypeVar("Fact")
 Known = TypeVar("Known")
+
+Asked = Callable[["TileProgram"], object]
+"""What is asked of a program once."""
 
 WORKSPACE = "workspace"
 """The DRAM region for all tensors but constants, inputs and outputs. The compiler chooses their addresses."""
@@ -73,25 +76,23 @@ class TileProgram:
     output_bytes: int
     layers: tuple[Layer, ...]
     remarks: Mapping[str, str] = field(default_factory=dict)  # what a user should know, by what it is about
-    _of_each: dict[Any, Sequence[Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _of_order: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _of_each: dict[Asked, Sequence[object]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _of_order: dict[Asked, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of_each(self, fact: Callable[[TileProgram], Sequence[Fact]]) -> Sequence[Fact]:
         """What a function says of each operation, asked once. It must not depend on the order of the operations."""
-        found = self._of_each.get(fact)
-        if found is None:
-            found = self._of_each[fact] = fact(self)
-        return found
+        if fact not in self._of_each:
+            self._of_each[fact] = fact(self)
+        return cast(Sequence[Fact], self._of_each[fact])
 
     def of_order(self, fact: Callable[[TileProgram], Known]) -> Known:
         """What a function says of the operations in their order, asked once: a search orders the same ones many times.
 
         It must not depend on the remarks.
         """
-        found: Known | None = self._of_order.get(fact)
-        if found is None:
-            found = self._of_order[fact] = fact(self)
-        return found
+        if fact not in self._of_order:
+            self._of_order[fact] = fact(self)
+        return cast(Known, self._of_order[fact])
 
     def with_remarks(self, remarks: Mapping[str, str]) -> TileProgram:
         """The same with further remarks, and with what is known of its operations."""

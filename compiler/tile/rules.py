@@ -125,15 +125,16 @@ class _Written:
 
     def __init__(self, program: TileProgram) -> None:
         self._program = program
-        sizes = _fixed(program)
-        self._regions = {name: np.full(size, name != "outputs") for name, size in sizes.items()}
+        self._outputs = np.zeros(program.output_bytes, np.bool_)
         self._own: dict[str, NDArray[np.bool_]] = {}
 
     def words(self, name: str, first: int, stop: int) -> NDArray[np.bool_]:
         """Of words of a buffer, which have values; may be written to."""
         buffer = self._program.buffers[name]
+        if buffer.place in ("weights", "inputs"):
+            return np.ones(stop - first, np.bool_)
         if buffer.offset is not None:
-            return self._regions[buffer.place][buffer.offset + first : buffer.offset + stop]
+            return self._outputs[buffer.offset + first : buffer.offset + stop]
         if name not in self._own:
             self._own[name] = np.zeros(buffer.size, np.bool_)
         return self._own[name][first:stop]

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from tilewright.compiler.text.attributes import (
     strings,
     tensor_attribute,
 )
-from tilewright.compiler.text.mlir import Block, Operation, shaped_type
+from tilewright.compiler.text.mlir import Attribute, Block, Operation, shaped_type
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
@@ -122,7 +121,7 @@ def _buffer_type(machine: Machine, buffer: TileBuffer) -> str:
 
 
 def _print_buffer(buffer: TileBuffer, type: str) -> Operation:
-    attributes: dict[str, Any] = {"place": buffer.place, "size": buffer.size, "alignment": buffer.alignment}
+    attributes: dict[str, Attribute] = {"place": buffer.place, "size": buffer.size, "alignment": buffer.alignment}
     if buffer.offset is not None:
         attributes["offset"] = buffer.offset
     if buffer.is_in_bank:
@@ -177,7 +176,7 @@ def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
     return TileOperation(mnemonic, values, bases, attribute(operation, "layer", int))
 
 
-def _parse_layer(value: Any) -> Layer:
+def _parse_layer(value: Attribute) -> Layer:
     if not isinstance(value, Mapping) or set(value) != {"name", "nodes", "macs"}:
         raise CompileError("layer", f"got {short(value)}", expected="name, nodes and macs")
     nodes = entry(value, "nodes", tuple, "layer")

@@ -31,7 +31,7 @@ from tilewright.compiler.tiling.shape import (
 from tilewright.compiler.tiling.surroundings import Surroundings
 from tilewright.compiler.tiling.tile_counts import TileCounts, tile_counts, tiles_of_points
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import MMA_UPDATE, VEC_OPERANDS, mma_write, vec_stages
+from tilewright.isa.timing import VEC_OPERANDS, mma_tile, mma_write, vec_stages
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _product_cycles(
     """
     vectors: Sizes = np.zeros_like(count.points)
     for tiles, pixels in tiles_of_points(shape, count, sizes):
-        vectors = vectors + tiles * np.maximum(pixels, max(machine.array.rows, MMA_UPDATE))
+        vectors = vectors + tiles * np.maximum(pixels, mma_tile(machine))
     within = 0 if step.adding is not None else len(step.corrections)
     return vectors * all_weight_tiles(shape) * (1 + within)
 

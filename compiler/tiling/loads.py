@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tilewright.compiler.select.bindings import (
 )
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
-from tilewright.compiler.tile.footprint import dma_word_bytes
+from tilewright.compiler.templates.dma import burst_cycles
 from tilewright.compiler.tiling.shape import (
     Box,
     Cycles,
@@ -38,7 +38,7 @@ from tilewright.compiler.tiling.surroundings import Surroundings
 from tilewright.compiler.tiling.tile_counts import TileCounts
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import BURST_BEATS, dma_round_trip
+from tilewright.isa.templates.dma import moved_word_bytes
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def operand_load(
         case TensorRead(read) if read in shape.off_chip:
             whole = _box_load(machine, operand, box_read(shape, step, read, sizes))
             box = _mean_box_load(shape, machine, step, operand, read, count, sizes) if around.is_uneven else whole
-            times: Any = _box_loads(shape, step, count, points_outer)
+            times = np.asarray(_box_loads(shape, step, count, points_outer), np.float64)
             if not step.is_dot:
                 times = times * (count.extent[space.lane] / (count.lanes * sizes[space.lane]))
             return Load(times * box.cycles, whole.cycles, count.all, times * box.waits)
@@ -115,7 +115,7 @@ def _mean_box_load(
     What is beyond the tensor's bounds is not loaded.
     """
     batch, row, column = shape.cover.space.points
-    mean: dict[str, Any] = {k: count.extent[k] / -(-count.extent[k] // sizes[k]) for k in (batch, row)}
+    mean: dict[str, Cycles] = {k: count.extent[k] / -(-count.extent[k] // sizes[k]) for k in (batch, row)}
     whole, left = np.divmod(count.extent[column], sizes[column])
     at_end = np.minimum(left, 1)  # tiles
     border, total = shape.borders[read], np.zeros(whole.shape)
@@ -137,9 +137,8 @@ def _box_load(machine: Machine, operand: Operand, box: Box) -> Load:
     many are under way at a time.
     """
     format = find_transfers(machine).load(operand.memory)
-    beats = box.words * dma_word_bytes(machine, format) / machine.dram.bus_bytes
-    bursts = box.runs * np.ceil(beats / box.runs / BURST_BEATS)
-    cycles = np.maximum(beats, bursts * dma_round_trip(machine) / format.engine.dma.bursts)
+    beats = box.words * moved_word_bytes(format, machine) / machine.dram.bus_bytes
+    cycles = burst_cycles(machine, format.engine, beats, box.runs)
     return Load(cycles, waits=cycles - beats)
 
 

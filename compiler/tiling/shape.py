@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from tilewright.isa.templates.systolic import systolic_activations
 Sizes = NDArray[np.int64]
 Cycles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+
+Blocks = TypeVar("Blocks", int, Sizes)
 """One entry for each candidate."""
 
 
@@ -159,7 +161,7 @@ def _is_same_tensor(shape: NestShape, one: Binding, other: Binding) -> bool:
     return a.tensor == b.tensor and all(a.index[d] == b.index[d] for d in (BATCH, ROW, COLUMN))
 
 
-def tables(shape: NestShape, read: str, blocks: Any) -> Any:
+def tables(shape: NestShape, read: str, blocks: Blocks) -> Blocks | int:
     """How many tables some lane blocks look up in: one for all, or one for each."""
     return blocks if any(index.terms for index in shape.cover.nest.reads[read].index) else 1
 
@@ -198,7 +200,7 @@ class Box:
         return self.images * np.where(self.has_whole_rows, planes, self.blocks * self.rows)
 
 
-def box_read(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Box:
+def box_read(shape: NestShape, step: Step, read: str, sizes: Mapping[str, NDArray[Any]]) -> Box:
     """The box that one tile reads of a tensor, with what is beyond the tensor's bounds."""
     access, extent = shape.cover.nest.reads[read], extents(shape)
     columns, rows = (

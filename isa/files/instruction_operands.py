@@ -13,10 +13,9 @@ from tilewright.isa.files.instruction_context import MachineSizes
 from tilewright.isa.files.keys import FIELD_BITS, OPERAND
 from tilewright.isa.files.reader import Reader
 from tilewright.isa.files.yaml_tree import Tree
-from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Engine
-from tilewright.isa.machine.memory import DRAM, integer_element
+from tilewright.isa.machine.memory import BYTE, DRAM
 
 
 class OperandReader:
@@ -119,7 +118,7 @@ class OperandReader:
                 f"a block of {block} words; expected 1 to {memory.bank_depth}, the words of a bank of {place}",
             )
             return None
-        element = memory.element if memory is not None else integer_element(IntegerType(8, False))
+        element = memory.element if memory is not None else BYTE
         return Operand(name, place, tuple(loop for loop in loops if loop in over), block, element)
 
     def _parse(self, text: str, loops: Sequence[str]) -> tuple[str, int, list[str]]:

@@ -48,11 +48,7 @@ class StatementReader:
 
     def _scope(self, declared: Declarations, result: IntegerType) -> Scope:
         return Scope(
-            sources={
-                source.name: {field.name: field.type for field in source.element.fields}
-                or {"": source.element.type or IntegerType(8, True)}
-                for source in declared.sources
-            },
+            sources={source.name: source.element.types for source in declared.sources},
             immediates=declared.immediates,
             destination=declared.destination.name,
             destination_type=result,

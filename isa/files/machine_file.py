@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from weakref import WeakValueDictionary
 
 import yaml
@@ -240,8 +242,14 @@ def _canonical(tree: Tree, name: str) -> str:
     """The merged file as YAML text, keys in a fixed order, its name first."""
     plain = tree.plain()
     plain["name"] = name
-    ordered = {key: plain[key] for key in MACHINE_KEYS if key in plain}
-    return str(yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+    return "".join(_section(key, json.dumps(plain[key])) for key in MACHINE_KEYS if key in plain)
+
+
+@lru_cache(maxsize=256)
+def _section(key: str, value: str) -> str:
+    """A key of the file as YAML text, its value given as JSON: machines that differ in one share the others."""
+    section = {key: json.loads(value)}
+    return str(yaml.dump(section, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
 class _Dumper(yaml.SafeDumper):

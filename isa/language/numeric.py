@@ -40,6 +40,11 @@ class Interval:
             return max(1, self.high.bit_length())
         return max((~self.low).bit_length(), self.high.bit_length() if self.high >= 0 else 0) + 1
 
+    @property
+    def span(self) -> int:
+        """How far the greatest value is from the least."""
+        return self.high - self.low
+
     def contains(self, other: Interval) -> bool:
         return self.low <= other.low and other.high <= self.high
 
@@ -59,6 +64,11 @@ class IntegerType:
         return _interval(self.bits, self.is_signed)
 
     @property
+    def count(self) -> int:
+        """How many values it has, and so the entries of a table of them."""
+        return 1 << self.bits
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """numpy's smallest integer type that holds the type."""
         bits = next(bits for bits in (8, 16, 32, 64) if bits >= self.bits)
@@ -66,6 +76,11 @@ class IntegerType:
 
     def __str__(self) -> str:
         return f"{'int' if self.is_signed else 'uint'}{self.bits}"
+
+
+def type_of(values: Interval) -> IntegerType:
+    """The narrowest type that holds all values of an interval."""
+    return IntegerType(values.bits, values.is_signed)
 
 
 @cache  # of few types, and asked for at every node of every expression

@@ -110,6 +110,11 @@ class InstructionFormat:
         return (*self.sources, self.destination)
 
     @cached_property
+    def in_dram(self) -> Operand | None:
+        """The operand in DRAM, if there is one."""
+        return next((operand for operand in self.operands if operand.memory == DRAM), None)
+
+    @cached_property
     def streams(self) -> tuple[Operand, ...]:
         """The sources of which every iteration takes the word (or block) at their address."""
         return tuple(operand for operand in self.sources if operand.name not in self.statement.tables)

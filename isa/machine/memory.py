@@ -11,6 +11,8 @@ from tilewright.isa.language.numeric import IntegerType
 DRAM = "dram"
 """The name of the off-chip memory in operands and engine reach lists."""
 
+BYTE_BITS = 8
+
 REGIONS = ("program", "weights", "workspace", "inputs", "outputs")
 """The DRAM regions whose base and limit the host sets; a DRAM address is a region's number and a byte offset."""
 
@@ -44,16 +46,25 @@ class Element:
 
     @property
     def bytes(self) -> int:
-        return self.bits // 8
+        return self.bits // BYTE_BITS
+
+    @property
+    def types(self) -> dict[str, IntegerType]:
+        """Of each field by its name; of an integer its own, by the empty name."""
+        return {"": self.type} if self.type is not None else {field.name: field.type for field in self.fields}
 
 
 def storage_bits(bits: int) -> int:
-    """Bits that an element of `bits` takes in memory: the next power of two, at least 8. 54 → 64."""
-    return max(8, 1 << (bits - 1).bit_length())
+    """Bits that an element of `bits` takes in memory: the next power of two, at least a byte. 54 → 64."""
+    return max(BYTE_BITS, 1 << (bits - 1).bit_length())
 
 
 def integer_element(integer_type: IntegerType) -> Element:
     return Element(integer_type, (), storage_bits(integer_type.bits))
+
+
+BYTE = integer_element(IntegerType(BYTE_BITS, False))
+"""What DRAM holds, whatever it means."""
 
 
 def structured_element(types: Mapping[str, IntegerType]) -> Element:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.facts import Circuit, Setting
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS
 from tilewright.isa.language.operations import Op
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.isa.timing import CIRCUIT_STAGES, WORDS_A_STAGE
 
-INT8 = IntegerType(8, True)
-EVERY_VALUE = INT8.interval
+EXAMPLE = DEFAULT_TYPE.element
+EVERY_VALUE = EXAMPLE.interval
 
 _HEAD = f"""# The statement language
 
@@ -46,9 +47,9 @@ def words_page() -> str:
 def _row(op: Op) -> str:
     arguments = "abc"[: op.facts.arity]
     example = Expr(
-        op, EVERY_VALUE, tuple(Expr(Op.SOURCE, EVERY_VALUE, name=name) for name in arguments), name="t", type=INT8
+        op, EVERY_VALUE, tuple(Expr(Op.SOURCE, EVERY_VALUE, name=name) for name in arguments), name="t", type=EXAMPLE
     )
-    setting = f"`{example.name}`" if op.facts.setting is Setting.TABLE else f"`{INT8}`"
+    setting = f"`{example.name}`" if op.facts.setting is Setting.TABLE else f"`{EXAMPLE}`"
     meaning = op.facts.meaning.format(*(f"`{name}`" for name in arguments), setting=setting)
     return f"| `{example}` | {meaning} | {_mathematics(example, arguments)} | {_cycles(op)} |\n"
 
@@ -57,7 +58,7 @@ def _mathematics(example: Expr, arguments: str) -> str:
     notation = example.op.facts.notation
     if notation is None:
         return ""
-    text = notation.template.format(*arguments, name=example.name, type=INT8, offset=" - least", loops="loops")
+    text = notation.template.format(*arguments, name=example.name, type=EXAMPLE, offset=" - least", loops="loops")
     return text.replace("|", "\\|")
 
 

@@ -15,6 +15,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.budgets import Budgets, require
 from tilewright.isa.program.program import Program, Tensor
+from tilewright.isa.templates.dma import moved_word_bytes
 from tilewright.isa.templates.table import facet_of
 
 REGION_COPIES = 3
@@ -62,11 +63,8 @@ def iterations_of(instruction: Instruction) -> int:
 
 def moved_bytes(instruction: Instruction, machine: Machine) -> int:
     """Bytes that an instruction moves between DRAM and a memory on the chip; 0 if it does not."""
-    operands = instruction.format.operands
-    if all(operand.memory != DRAM for operand in operands):
-        return 0
-    on_chip = next(operand for operand in operands if operand.memory != DRAM)
-    return iterations_of(instruction) * machine.memories[on_chip.memory].word_bytes
+    format = instruction.format
+    return 0 if format.in_dram is None else iterations_of(instruction) * moved_word_bytes(format, machine)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations
 from typing import assert_never
 
@@ -116,7 +116,8 @@ def _memory(format: InstructionFormat, expr: Expr) -> str:
     return format.operand(expr.name).memory if expr.op.facts.sharing is Sharing.MEMORY else ""
 
 
-def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
+@lru_cache(maxsize=64)
+def bind(operations: tuple[Operation, ...]) -> tuple[Unit, ...]:
     """The units: operators of the same kind share one if each format's is at the same place.
 
     Where there is a choice of place, the one at which a unit serves most formats, unless products take less elsewhere;

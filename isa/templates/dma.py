@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import lru_cache
+from math import lcm
+
+import numpy as np
 
 from tilewright.isa.key_kinds import Key, Whole
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.engine import Direction, Dma, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.templates.facet import Facet
+from tilewright.isa.templates.work import Access, Task, Work
+from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, dma_round_trip
 
 USUAL = {Direction.IN: Dma(Direction.IN, 4, 16, 2), Direction.OUT: Dma(Direction.OUT, 2, 2, 3)}
 """What an engine has under way where the machine's file says nothing else: more makes no network faster."""
@@ -55,6 +61,21 @@ class DmaFacet(Facet):
             if operand.block != 1:
                 yield f"operand {operand.name} is a block of {operand.block} words; a dma engine moves one word a step"
 
+    def work(self, machine: Machine, task: Task) -> Work:
+        """It is limited by beats, by words, and by the bursts and beats that may be on their way at a time."""
+        format, dram, word_bytes = task.format, machine.dram, moved_word_bytes(task.format, machine)
+        loops = tuple(zip(task.trips, task.strides, strict=True))
+        beats, bursts = _beats(dram.bus_bytes, word_bytes, task.place, loops)
+        words, there = task.iterations, dma_round_trip(machine)
+        moving = max(beats, words)
+        if format.destination.memory == DRAM:
+            reads = Access(format.sources[0], words, 0, moving)
+            return Work(moving, moving + there, (reads,), write_beats=beats, bytes_written=words * word_bytes)
+        busy = max(moving, bursts * there // format.engine.dma.bursts, beats * there // dram.outstanding_beats)
+        complete = max(busy, moving + there)
+        writes = Access(format.destination, words, complete - busy, complete, is_write=True)
+        return Work(busy, complete, (writes,), read_beats=beats)
+
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
         yield f"    {format.destination.name} ← {format.sources[0].name}, byte for byte"
 
@@ -68,7 +89,40 @@ class DmaFacet(Facet):
         )
 
 
+def dram_operand(format: InstructionFormat) -> Operand:
+    """The end of a DMA instruction that is in DRAM."""
+    return next(operand for operand in format.operands if operand.memory == DRAM)
+
+
+def chip_operand(format: InstructionFormat) -> Operand:
+    """The on-chip end of a DMA instruction."""
+    return next(operand for operand in format.operands if operand.memory != DRAM)
+
+
 def moved_word_bytes(format: InstructionFormat, machine: Machine) -> int:
     """Bytes of the word that a DMA instruction moves in one iteration."""
-    on_chip = next(operand for operand in format.operands if operand.memory != DRAM)
-    return machine.memories[on_chip.memory].word_bytes
+    return machine.memories[chip_operand(format).memory].word_bytes
+
+
+def dram_period(machine: Machine) -> int:
+    """Bytes by which a transfer may be moved in DRAM without a change of its beats and bursts."""
+    return lcm(machine.dram.bus_bytes, BURST_BOUNDARY_BYTES)
+
+
+@lru_cache(maxsize=4096)
+def _beats(bus_bytes: int, word_bytes: int, place: int, loops: tuple[tuple[int, int], ...]) -> tuple[int, int]:
+    """(beats, bursts) of a transfer whose loops have a trip count and a stride in DRAM.
+
+    Contiguous words are one run, and each run has bursts of its own, which are cut at beats.
+    """
+    *outer, (trip, stride) = loops
+    run_bytes = word_bytes * trip if stride == word_bytes else word_bytes
+    if stride != word_bytes:
+        outer.append((trip, stride))
+    starts = np.array([place], np.int64)
+    for count, step in outer:
+        starts = (starts[:, None] + np.arange(count) * step).ravel()
+    beats = (starts % bus_bytes + run_bytes + bus_bytes - 1) // bus_bytes
+    pages = (starts % BURST_BOUNDARY_BYTES + run_bytes - 1) // BURST_BOUNDARY_BYTES
+    bursts = np.maximum(-(-beats // BURST_BEATS), pages + 1)
+    return int(beats.sum()), int(bursts.sum())

@@ -10,6 +10,7 @@ from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.engine import Direction, Settings, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.templates.work import Task, Work
 
 
 class Facet(ABC):
@@ -49,6 +50,10 @@ class Facet(ABC):
         return None
 
     # -- work ----------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def work(self, machine: Machine, task: Task) -> Work:
+        """What an instruction takes at the least."""
 
     def elements_computed(self, machine: Machine) -> int:
         """Elements that a statement gives in an iteration, beside those that are moved."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import Op
@@ -11,7 +12,8 @@ from tilewright.isa.machine.engine import Direction, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.isa.templates.facet import Facet
-from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_write
+from tilewright.isa.templates.work import Access, Task, Work
+from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_tile, mma_write
 
 
 class SystolicFacet(Facet):
@@ -38,6 +40,25 @@ class SystolicFacet(Facet):
     def sizes_of_values(self, machine: Machine) -> tuple[int, ...]:
         return machine.array.rows, machine.array.cols
 
+    def work(self, machine: Machine, task: Task) -> Work:
+        """Every tile streams its vectors, and takes at least as long as the rows of the next one.
+
+        Every product is written to its sum, and all but the first of a sum are added to what it was.
+        """
+        format, outer, vectors = task.format, tile_loops(task.format), task.iterations
+        tiles, of_each = prod(task.trips[:outer]), prod(task.trips[outer:])
+        rows, read = tiles * machine.array.rows, mma_read(machine)
+        busy = MMA_WEIGHT_LEAD + (tiles - 1) * max(of_each, mma_tile(machine)) + of_each
+        complete = busy + mma_write(machine)
+        added = vectors if task.adds else vectors - vectors // task.reduced
+        accesses = (
+            Access(systolic_activations(format), vectors, 0, busy),
+            Access(systolic_weights(format), rows, 0, busy),
+            Access(format.destination, added, read, read + busy, is_first=True),
+            Access(format.destination, vectors, complete - busy, complete, is_write=True, is_first=True),
+        )
+        return Work(busy, complete, accesses, vectors=vectors, weight_rows=rows)
+
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
         a, w = systolic_activations(format).name, systolic_weights(format).name
         element = "col, row" if is_transposing(format) else "row, col"
@@ -53,7 +74,7 @@ class SystolicFacet(Facet):
         count = tile_loops(format)
         tiles = "·".join(f"trip.{loop.name}" for loop in format.loops[:count]) or "1"
         vectors = "·".join(f"trip.{loop.name}" for loop in format.loops[count:]) or "1"
-        least = max(machine.array.rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
+        least = mma_tile(machine)
         return (
             f"there are T = {tiles} weight tiles of V = {vectors} vectors. A tile takes max(V, {least}) cycles, "
             f"so the array is never idle between tiles if V ≥ {least}. Without port conflicts, the instruction "

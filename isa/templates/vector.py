@@ -15,6 +15,7 @@ from tilewright.isa.machine.mathematics import statement_mathematics
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.templates.datapath_schedule import bind, schedule
 from tilewright.isa.templates.facet import Facet
+from tilewright.isa.templates.work import Access, Task, Work
 from tilewright.isa.timing import pipeline_nodes, statement_stages, vec_write
 
 _RESULTS = Key(
@@ -42,6 +43,14 @@ class VectorFacet(Facet):
 
     def stages(self, format: InstructionFormat) -> int:
         return statement_stages(format.statement.expr)
+
+    def work(self, machine: Machine, task: Task) -> Work:
+        """A result is there when the last word that it depends on was read."""
+        format, iterations, write = task.format, task.iterations, vec_write(task.format)
+        complete, reduced = iterations + write, task.reduced
+        reads = [Access(source, iterations, 0, iterations) for source in format.streams]
+        results = Access(format.destination, iterations // reduced, write + reduced - 1, complete, is_write=True)
+        return Work(iterations, complete, (*reads, results), iterations=iterations)
 
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
         yield f"  in each of {machine.vector.lanes} lanes:"

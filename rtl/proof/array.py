@@ -11,6 +11,7 @@ from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import is_transposing
+from tilewright.rtl.mma import factor_types
 from tilewright.rtl.proof.datapath import without_products
 from tilewright.rtl.proof.meaning import as_integer
 from tilewright.rtl.proof.netlist import Run, netlist
@@ -18,32 +19,26 @@ from tilewright.rtl.proof.product import PRODUCT
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.systolic import SystolicArray
 
-Shape = tuple[int, int, bool]
-"""Rows, columns, and whether it can transpose tiles."""
+Shape = tuple[int, int, IntegerType, IntegerType, bool]
+"""Rows, columns, the types of activations and weights, and whether it can transpose tiles."""
 
 
 def reduced_arrays(machine: Machine) -> tuple[Shape, ...]:
     """The arrays that are proved for a machine: every processing element of its own one is the same hardware."""
     if not machine.formats_of(Template.SYSTOLIC):
         return ()
-    if any(map(is_transposing, machine.formats_of(Template.SYSTOLIC))):
-        return ((2, 2, True), (3, 3, True))
-    return ((2, 3, False), (3, 2, False))
+    can_transpose = any(map(is_transposing, machine.formats_of(Template.SYSTOLIC)))
+    sizes = ((2, 2), (3, 3)) if can_transpose else ((2, 3), (3, 2))
+    return tuple((*size, *factor_types(machine), can_transpose) for size in sizes)
 
 
-ELEMENT = IntegerType(8, True)
-
-SUM_BITS = 24
-"""Bits in which products of elements and sums of a few of them are integers."""
-
-
-def array(rows: int, cols: int, can_transpose: bool) -> Subject:
+def array(rows: int, cols: int, activation: IntegerType, weight: IntegerType, can_transpose: bool) -> Subject:
     """Two tiles after each other, with any weights and vectors, at every distance that the array allows up to 2 more.
 
     Each of them is used as it is or, if the array can do that, as its transpose.
     Products are an unknown function; that they are in the range of products of elements is all that is assumed of them.
     """
-    unit = SystolicArray(rows, cols, ELEMENT, ELEMENT, can_transpose)
+    unit = SystolicArray(rows, cols, activation, weight, can_transpose)
     method = "reduced, all inputs, two tiles, products unknown"
     kind = ", tiles and transposes" if can_transpose else ""
     claim = Claim(f"array of {rows} × {cols}{kind}: dot products", method, lambda run: list(_goals(unit, run)))
@@ -76,7 +71,7 @@ def _schedule_goals(unit: SystolicArray, run: Run, lead: int, gap: int, transpos
         products = [_products(unit, run, column, cycle, begins[tile], transposed[tile]) for column in columns]
         known = [in_range(each, unit.product) for of_column in products for each in of_column]
         equal = [
-            _part(run, "sums", column, unit.cols, cycle + unit.latency) == sum(of_column[1:], of_column[0])
+            _sum(unit, run, column, cycle + unit.latency) == sum(of_column[1:], of_column[0])
             for column, of_column in enumerate(products)
         ]
         orders = ", ".join("transpose" if tag else "tile" for tag in transposed)
@@ -93,8 +88,8 @@ def _products(
         activation = _part(run, "vector", row, unit.rows, cycle)
         word, element = (column, row) if is_transposed else (row, column)
         weight = _part(run, "weights", element, unit.cols, begin + word)
-        multiplied = PRODUCT(as_integer(activation, True), as_integer(weight, True))
-        found.append(z3.Extract(SUM_BITS - 1, 0, multiplied))
+        factors = as_integer(activation, unit.activation.is_signed), as_integer(weight, unit.weight.is_signed)
+        found.append(z3.Extract(_sum_bits(unit) - 1, 0, PRODUCT(*factors)))
     return found
 
 
@@ -103,8 +98,18 @@ def in_range(value: z3.BitVecRef, interval: Interval) -> z3.BoolRef:
 
 
 def _part(run: Run, name: str, index: int, count: int, cycle: int) -> z3.BitVecRef:
-    """Element of an array of equal ones; sums as integers."""
+    """Element of an array of equal ones."""
     whole = run.at(name, cycle)
     size = whole.size() // count
-    part = z3.Extract((index + 1) * size - 1, index * size, whole)
-    return z3.SignExt(SUM_BITS - size, part) if name == "sums" else part
+    return z3.Extract((index + 1) * size - 1, index * size, whole)
+
+
+def _sum(unit: SystolicArray, run: Run, column: int, cycle: int) -> z3.BitVecRef:
+    """The sum of a column as an integer."""
+    whole = as_integer(_part(run, "sums", column, unit.cols, cycle), unit.partial_sum(unit.rows).is_signed)
+    return z3.Extract(_sum_bits(unit) - 1, 0, whole)
+
+
+def _sum_bits(unit: SystolicArray) -> int:
+    """Bits in which all products of elements and all sums of them are signed integers."""
+    return unit.partial_sum(unit.rows).bits + 1

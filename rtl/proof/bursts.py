@@ -8,6 +8,7 @@ from tilewright.isa.machine.encoding import OPCODE, InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.templates.dma import chip_operand, dram_operand
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 from tilewright.rtl.bus import ADDRESS_BITS
 from tilewright.rtl.proof.engine import INDUCTIVE
@@ -15,7 +16,7 @@ from tilewright.rtl.proof.nest import walker_claims
 from tilewright.rtl.proof.netlist import Run, netlist
 from tilewright.rtl.proof.numbers import natural, number, signed
 from tilewright.rtl.proof.result import Claim, Goal, Subject
-from tilewright.rtl.runs import Bursts, chip_operand, dram_operand
+from tilewright.rtl.runs import Bursts
 
 METHOD = f"{INDUCTIVE}, regions that stay, a start only when free"
 

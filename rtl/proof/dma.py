@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import z3
 
+from tilewright.isa.templates.dma import moved_word_bytes
 from tilewright.isa.timing import word_parts
 from tilewright.rtl.load import LoadEngine
 from tilewright.rtl.proof.netlist import Part
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal
-from tilewright.rtl.runs import dram_word_bytes
 from tilewright.rtl.store import StoreEngine
 
 
@@ -41,7 +41,7 @@ class DmaEngine:
 
     def parts(self, position: int) -> int:
         """Of a word of a format."""
-        return word_parts(dram_word_bytes(self.machine, self.formats[position]), self.machine.dram.bus_bytes)
+        return word_parts(moved_word_bytes(self.formats[position], self.machine), self.machine.dram.bus_bytes)
 
     def place(self, nets: Part, cycle: int = 0, name: str = "place") -> z3.BitVecRef:
         """The part of its word that comes next, or another part's number; words of one part need no number for it."""

@@ -8,6 +8,7 @@ import z3
 
 from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.rtl.load import LoadEngine, is_packed
 from tilewright.rtl.proof.bytes import cursor_goals
 from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
@@ -17,7 +18,6 @@ from tilewright.rtl.proof.nest import in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
-from tilewright.rtl.runs import chip_operand, dram_word_bytes
 
 CUT = ("bursts", "burst_queue", "packer.window")
 """Proved on their own (rtl/proof/bursts.py, queues.py, bytes.py); here, they may do anything."""
@@ -48,7 +48,7 @@ class _Engine(DmaEngine):
         """Of the part that is formed next: a beat's, or what is left of the word."""
         total, bus = number(0), self.machine.dram.bus_bytes
         for position, format in enumerate(self.formats):
-            left = number(dram_word_bytes(self.machine, format)) - self.place(nets) * bus
+            left = number(moved_word_bytes(format, self.machine)) - self.place(nets) * bus
             size = z3.If(z3.ULT(left, bus), left, number(bus))
             total = z3.If(self.is_format(nets, "packer.walker.walk", position), size, total)
         return total

@@ -8,9 +8,8 @@ from functools import partial
 
 import z3
 
-from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import Memory, integer_element
+from tilewright.isa.machine.memory import BYTE, Memory
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.memory import BankedMemory, Requester
 from tilewright.rtl.ports import MemoryPort, built_memory, read_ports, write_ports
@@ -102,7 +101,7 @@ def _turn_goals(count: int, privileged: int, nets: Part) -> list[Goal]:
 
 def memory_ports(ported: PortedMemory) -> Subject:
     """A memory around its banks, with words of one byte: the width of words is nowhere but in their data."""
-    memory = dataclasses.replace(ported.memory, element=integer_element(IntegerType(8, False)), width=1)
+    memory = dataclasses.replace(ported.memory, element=BYTE, width=1)
     unit = BankedMemory(memory, ported.reads, ported.writes)
     ports = _Ports(memory, ported.reads, ported.writes)
     sides = {"reads": (ported.reads, ports.read_goals), "writes": (ported.writes, ports.write_goals)}

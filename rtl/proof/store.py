@@ -7,6 +7,7 @@ from functools import partial
 import z3
 
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.rtl.proof.bytes import byte, cursor_goals
 from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole
@@ -15,7 +16,6 @@ from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.responses import retire_goals
 from tilewright.rtl.proof.result import Goal, Subject
-from tilewright.rtl.runs import chip_operand, dram_word_bytes
 from tilewright.rtl.store import StoreEngine
 
 CUT = ("bursts", "former.burst_queue", "former.window")
@@ -106,7 +106,7 @@ class _Engine(DmaEngine):
             if chip_operand(format).memory != name:
                 continue
             for place in range(self.parts(position)):
-                end = min((place + 1) * bus, dram_word_bytes(self.machine, format))
+                end = min((place + 1) * bus, moved_word_bytes(format, self.machine))
                 given = self.is_format(nets, "reader.format_granted", position)
                 given = z3.And(given, self.place(nets, name="place_granted") == place)
                 cut = z3.Extract(8 * end - 1, 8 * place * bus, data)

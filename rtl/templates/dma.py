@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.isa.machine.engine import Direction, Engine
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.dma import chip_operand
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.memory import Requester
-from tilewright.rtl.runs import chip_operand
 from tilewright.rtl.templates.facet import Facet, MemoryPort
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Rows = tuple["np.dtype[Any]", int]
+Rows = tuple[np.dtype[Any], int]
 """What each of some rows holds, and how many there are."""
 
 # -- the columns of an engine's counters -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tilewright.isa import timing
 from tilewright.isa.machine.engine import Direction, Engine
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.dma import chip_operand, dram_operand
 from tilewright.simulator.kernel.layout import (
     DMA_BYTE,
     DMA_WORD,
@@ -22,6 +22,7 @@ from tilewright.simulator.kernel.layout import (
 )
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.regions import region
+from tilewright.simulator.templates.facet import Facet
 from tilewright.simulator.templates.rows import Rows
 
 RINGS = ("bytes", "words", "burst_bytes", "burst_first", "burst_last", "part_ready", "part_size")
@@ -49,51 +50,50 @@ RECORDS = {
 }
 
 
-def kind(engine: Engine) -> str:
-    return "stores" if engine.dma.direction is Direction.OUT else "loads"
+class DmaFacet(Facet):
+    """One side walks in DRAM, the other on chip."""
 
+    records = RECORDS
 
-def settings(machine: Machine, engine: Engine) -> dict[str, int]:
-    own = engine.dma
-    return {
-        "contexts": own.contexts,
-        "bursts": own.bursts,
-        "beats": own.beats,
-        "read": timing.STORE_READ,
-    }
+    def kind(self, engine: Engine) -> str:
+        return "stores" if engine.dma.direction is Direction.OUT else "loads"
 
+    def settings(self, machine: Machine, engine: Engine) -> dict[str, int]:
+        own = engine.dma
+        return {
+            "contexts": own.contexts,
+            "bursts": own.bursts,
+            "beats": own.beats,
+            "read": timing.STORE_READ,
+        }
 
-def rings(machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
-    loops = max(len(format.loops) for format in machine.formats.values())
-    sizes = dict.fromkeys(RINGS, engine.dma.bursts) | dict.fromkeys(("bytes", "words"), loops)
-    sizes |= dict.fromkeys(("part_ready", "part_size"), engine.dma.beats)
-    return {name: np.zeros(size, np.int64) for name, size in sizes.items()}
+    def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
+        loops = max(len(format.loops) for format in machine.formats.values())
+        sizes = dict.fromkeys(RINGS, engine.dma.bursts) | dict.fromkeys(("bytes", "words"), loops)
+        sizes |= dict.fromkeys(("part_ready", "part_size"), engine.dma.beats)
+        return {name: np.zeros(size, np.int64) for name, size in sizes.items()}
 
+    def requesters(self, machine: Machine, engine: Engine) -> int:
+        return int(engine.dma.direction is Direction.OUT)
 
-def requesters(machine: Machine, engine: Engine) -> int:
-    return int(engine.dma.direction is Direction.OUT)
+    def loss(self, engine: Engine) -> Loss:
+        return Loss.STORE if engine.dma.direction is Direction.OUT else Loss.LOAD
 
-
-def loss(engine: Engine) -> Loss:
-    return Loss.STORE if engine.dma.direction is Direction.OUT else Loss.LOAD
-
-
-def fill(rows: Rows) -> None:
-    """Runs of contiguous words are the innermost loop, so the address side has one loop less to walk."""
-    source, destination = rows.format.sources[0], rows.format.destination
-    outer, on_chip = (source, destination) if source.memory == DRAM else (destination, source)
-    word_bytes = rows.machine.memories[on_chip.memory].word_bytes
-    strides = rows.strides(outer, rows.format.loops[-1].name)
-    for is_contiguous in (False, True):
-        chosen = np.flatnonzero((strides == word_bytes) == is_contiguous)
-        some = replace(rows, values=rows.values[chosen], table=rows.table[chosen])
-        walked = len(some.trips) - is_contiguous
-        numbers = some.field(f"{outer.name}.region")
-        starts = np.array([region(rows.regions, number).base for number in numbers], object)
-        some.fill_operand(DMA_WORD, on_chip, rows.first_words[on_chip.memory])
-        some.fill_operand(DMA_BYTE, outer, starts, walked)
-        some.table[:, ITERATIONS] = some.product(some.trips)
-        some.table[:, RUN_BYTES] = word_bytes * (some.trips[-1] if is_contiguous else 1)
-        some.table[:, FIRST_INNER] = some.loops - len(some.trips) + walked
-        some.table[:, WORD_BYTES] = word_bytes
-        rows.table[chosen] = some.table
+    def fill(self, rows: Rows) -> None:
+        """Runs of contiguous words are the innermost loop, so the address side has one loop less to walk."""
+        outer, on_chip = dram_operand(rows.format), chip_operand(rows.format)
+        word_bytes = rows.machine.memories[on_chip.memory].word_bytes
+        strides = rows.strides(outer, rows.format.loops[-1].name)
+        for is_contiguous in (False, True):
+            chosen = np.flatnonzero((strides == word_bytes) == is_contiguous)
+            some = replace(rows, values=rows.values[chosen], table=rows.table[chosen])
+            walked = len(some.trips) - is_contiguous
+            numbers = some.field(f"{outer.name}.region")
+            starts = np.array([region(rows.regions, number).base for number in numbers], object)
+            some.fill_operand(DMA_WORD, on_chip, rows.first_words[on_chip.memory])
+            some.fill_operand(DMA_BYTE, outer, starts, walked)
+            some.table[:, ITERATIONS] = some.product(some.trips)
+            some.table[:, RUN_BYTES] = word_bytes * (some.trips[-1] if is_contiguous else 1)
+            some.table[:, FIRST_INNER] = some.loops - len(some.trips) + walked
+            some.table[:, WORD_BYTES] = word_bytes
+            rows.table[chosen] = some.table

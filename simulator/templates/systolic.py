@@ -21,6 +21,7 @@ from tilewright.simulator.kernel.layout import (
     record,
 )
 from tilewright.simulator.losses import Loss
+from tilewright.simulator.templates.facet import Facet
 from tilewright.simulator.templates.rows import Rows
 
 RINGS = ("vectors", "weights", "c_read", "c_write", "c_last")
@@ -37,45 +38,45 @@ RECORDS = {
 }
 
 
-def kind(engine: Engine) -> str:
-    return "arrays"
+class SystolicFacet(Facet):
+    """Weight tiles are read while vectors stream."""
 
+    records = RECORDS
 
-def settings(machine: Machine, engine: Engine) -> dict[str, int]:
-    assert isinstance(engine.settings, Systolic)
-    return {
-        "rows": engine.settings.rows,
-        "weight_lead": timing.MMA_WEIGHT_LEAD,
-        "update": timing.MMA_UPDATE,
-        "read": timing.mma_read(machine),
-        "write": timing.mma_write(machine),
-        "slots": timing.mma_write(machine) + 1,
-    }
+    def kind(self, engine: Engine) -> str:
+        return "arrays"
 
+    def settings(self, machine: Machine, engine: Engine) -> dict[str, int]:
+        assert isinstance(engine.settings, Systolic)
+        return {
+            "rows": engine.settings.rows,
+            "weight_lead": timing.MMA_WEIGHT_LEAD,
+            "update": timing.MMA_UPDATE,
+            "read": timing.mma_read(machine),
+            "write": timing.mma_write(machine),
+            "slots": timing.mma_write(machine) + 1,
+        }
 
-def rings(machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
-    loops, slots = max(len(format.loops) for format in machine.formats.values()), timing.mma_write(machine) + 1
-    walks = {name: np.zeros(loops, np.int64) for name in ("vectors", "weights")}
-    return walks | {name: np.full(slots, -1 if name != "c_last" else 0, np.int64) for name in RINGS[2:]}
+    def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
+        loops, slots = max(len(format.loops) for format in machine.formats.values()), timing.mma_write(machine) + 1
+        walks = {name: np.zeros(loops, np.int64) for name in ("vectors", "weights")}
+        return walks | {name: np.full(slots, -1 if name != "c_last" else 0, np.int64) for name in RINGS[2:]}
 
+    def requesters(self, machine: Machine, engine: Engine) -> int:
+        return 1
 
-def requesters(machine: Machine, engine: Engine) -> int:
-    return 1
+    def loss(self, engine: Engine) -> Loss:
+        return Loss.ARRAY
 
-
-def loss(engine: Engine) -> Loss:
-    return Loss.ARRAY
-
-
-def fill(rows: Rows) -> None:
-    format = rows.format
-    outer = tile_loops(format)
-    a, w, c = systolic_activations(format), systolic_weights(format), format.destination
-    rows.fill_operand(MMA_A, a, rows.first_words[a.memory])
-    rows.fill_operand(MMA_W, w, rows.first_words[w.memory], outer)
-    rows.fill_operand(MMA_C, c, rows.first_words[c.memory])
-    rows.table[:, ITERATIONS] = rows.product(rows.trips[outer:])
-    rows.table[:, GROUP] = rows.product(rows.trips[:outer])
-    rows.table[:, FIRST_INNER] = rows.loops - len(format.loops) + outer
-    if format.has_accumulate:
-        rows.table[:, ACCUMULATES] = rows.field(ACCUMULATE)
+    def fill(self, rows: Rows) -> None:
+        format = rows.format
+        outer = tile_loops(format)
+        a, w, c = systolic_activations(format), systolic_weights(format), format.destination
+        rows.fill_operand(MMA_A, a, rows.first_words[a.memory])
+        rows.fill_operand(MMA_W, w, rows.first_words[w.memory], outer)
+        rows.fill_operand(MMA_C, c, rows.first_words[c.memory])
+        rows.table[:, ITERATIONS] = rows.product(rows.trips[outer:])
+        rows.table[:, GROUP] = rows.product(rows.trips[:outer])
+        rows.table[:, FIRST_INNER] = rows.loops - len(format.loops) + outer
+        if format.has_accumulate:
+            rows.table[:, ACCUMULATES] = rows.field(ACCUMULATE)

@@ -18,6 +18,7 @@ from tilewright.simulator.kernel.layout import (
     record,
 )
 from tilewright.simulator.losses import Loss
+from tilewright.simulator.templates.facet import Facet
 from tilewright.simulator.templates.rows import Rows
 
 RINGS = ("walk", "source_word", "result_ready", "result_port", "result_refusable")
@@ -33,38 +34,38 @@ RECORDS = {
 }
 
 
-def kind(engine: Engine) -> str:
-    return "vectors"
+class VectorFacet(Facet):
+    """Sources are read while results wait to be written."""
 
+    records = RECORDS
 
-def settings(machine: Machine, engine: Engine) -> dict[str, int]:
-    slots = timing.vec_results(machine) + timing.VEC_OPERANDS + timing.vec_stages(machine) + 1
-    return {"sources": machine.vector_sources, "slots": slots}
+    def kind(self, engine: Engine) -> str:
+        return "vectors"
 
+    def settings(self, machine: Machine, engine: Engine) -> dict[str, int]:
+        slots = timing.vec_results(machine) + timing.VEC_OPERANDS + timing.vec_stages(machine) + 1
+        return {"sources": machine.vector_sources, "slots": slots}
 
-def rings(machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
-    loops = max(len(format.loops) for format in machine.formats.values())
-    sizes = dict.fromkeys(RINGS, settings(machine, engine)["slots"])
-    sizes |= {"walk": loops, "source_word": machine.vector_sources + 1}
-    return {name: np.zeros(size, np.int64) for name, size in sizes.items()}
+    def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
+        loops = max(len(format.loops) for format in machine.formats.values())
+        sizes = dict.fromkeys(RINGS, self.settings(machine, engine)["slots"])
+        sizes |= {"walk": loops, "source_word": machine.vector_sources + 1}
+        return {name: np.zeros(size, np.int64) for name, size in sizes.items()}
 
+    def requesters(self, machine: Machine, engine: Engine) -> int:
+        return machine.vector_sources
 
-def requesters(machine: Machine, engine: Engine) -> int:
-    return machine.vector_sources
+    def loss(self, engine: Engine) -> Loss:
+        return Loss.VECTOR
 
-
-def loss(engine: Engine) -> Loss:
-    return Loss.VECTOR
-
-
-def fill(rows: Rows) -> None:
-    format, machine = rows.format, rows.machine
-    for column, source in enumerate(format.streams):
-        rows.fill_operand(column, source, rows.first_words[source.memory])
-    rows.fill_operand(machine.vector_sources, format.destination, rows.first_words[format.destination.memory])
-    rows.table[:, SOURCES] = len(format.streams)
-    rows.table[:, TO_WRITE] = timing.vec_write(format)
-    rows.table[:, REFUSABLE] = timing.can_be_refused(machine, format)
-    rows.table[:, RESULT_LIMIT] = timing.vec_result_limit(machine, format)
-    rows.table[:, ITERATIONS] = rows.product(rows.trips)
-    rows.table[:, GROUP] = rows.product([rows.field(f"trip.{name}") for name in format.reduce_loops])
+    def fill(self, rows: Rows) -> None:
+        format, machine = rows.format, rows.machine
+        for column, source in enumerate(format.streams):
+            rows.fill_operand(column, source, rows.first_words[source.memory])
+        rows.fill_operand(machine.vector_sources, format.destination, rows.first_words[format.destination.memory])
+        rows.table[:, SOURCES] = len(format.streams)
+        rows.table[:, TO_WRITE] = timing.vec_write(format)
+        rows.table[:, REFUSABLE] = timing.can_be_refused(machine, format)
+        rows.table[:, RESULT_LIMIT] = timing.vec_result_limit(machine, format)
+        rows.table[:, ITERATIONS] = rows.product(rows.trips)
+        rows.table[:, GROUP] = rows.product([rows.field(f"trip.{name}") for name in format.reduce_loops])

@@ -36,6 +36,10 @@ def source(name: str, low: int, high: int) -> Expr:
     return Expr(Op.SOURCE, Interval(low, high), name=name)
 
 
+def activation(name: str) -> Expr:
+    return source(name, INT8.interval.low, INT8.interval.high)
+
+
 def clamp(value: Expr, low: int, high: int) -> Expr:
     return make(Op.MIN, make(Op.MAX, value, const(low)), const(high))
 

@@ -4,33 +4,88 @@ from dataclasses import replace
 
 import pytest
 
+from tests.compiler.machines import without
 from tests.odd_elements import ODD_ELEMENTS
-from tilewright.compiler.arithmetic import NumberFormat, arithmetic_of, number_format
+from tilewright.compiler.arithmetic import arithmetic_of
+from tilewright.compiler.requantization import NumberFormat
 from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
-from tilewright.isa.language.numeric import Rounding
+from tilewright.isa.language.numeric import Rounding, parse_integer_type
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
+USUAL = NumberFormat(16, 6, 32, Rounding.EVEN)
 
-@pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])
+
+def widths_of(machine: Machine) -> tuple[NumberFormat, NumberFormat]:
+    """Those with which sums become activations, and activations others."""
+    found = arithmetic_of(machine)
+    of_sums, of_activations = (found.requantization(of, found.activation) for of in (found.sum, found.activation))
+    return of_sums, of_activations
+
+
+@pytest.mark.parametrize("name", shipped_machines())
 def test_shipped_machines(name: str) -> None:
-    assert number_format(load_machine(name)) == NumberFormat(16, 6, 32, Rounding.EVEN)
+    assert widths_of(load_machine(name)) == (USUAL, USUAL)
 
 
 @pytest.mark.parametrize(
-    ("override", "expected"),
+    ("override", "of_sums", "of_activations"),
     [
-        ("memories.par.element.scale=uint12", NumberFormat(12, 6, 32, Rounding.EVEN)),
-        ("memories.par.element.shift=uint5", NumberFormat(16, 5, 32, Rounding.EVEN)),
-        ("memories.par.element.bias=int24", NumberFormat(16, 6, 24, Rounding.EVEN)),
-        ("instructions.add.imm.b_scale=uint10", NumberFormat(10, 6, 32, Rounding.EVEN)),
-        ("instructions.add.imm.b_scale=int13", NumberFormat(12, 6, 32, Rounding.EVEN)),
-        ("instructions.mul.imm.scale=uint11", NumberFormat(11, 6, 32, Rounding.EVEN)),
-        ("rounding=away", NumberFormat(16, 6, 32, Rounding.AWAY)),
+        ("memories.par.element.scale=uint12", replace(USUAL, scale_bits=12), USUAL),
+        ("memories.par.element.shift=uint5", replace(USUAL, shift_bits=5), USUAL),
+        ("memories.par.element.bias=int24", replace(USUAL, bias_bits=24), USUAL),
+        ("instructions.add.imm.b_scale=uint10", USUAL, replace(USUAL, scale_bits=10)),
+        ("instructions.add.imm.b_scale=int13", USUAL, replace(USUAL, scale_bits=12)),
+        ("instructions.mul.imm.scale=uint11", USUAL, replace(USUAL, scale_bits=11)),
+        ("rounding=away", *[replace(USUAL, rounding=Rounding.AWAY)] * 2),
     ],
 )
-def test_the_narrowest_counts(override: str, expected: NumberFormat) -> None:
-    assert number_format(load_machine("base16", [override])) == expected
+def test_the_narrowest_counts(override: str, of_sums: NumberFormat, of_activations: NumberFormat) -> None:
+    assert widths_of(load_machine("base16", [override])) == (of_sums, of_activations)
+
+
+def test_types_that_no_instruction_requantises_have_the_narrowest_of_all() -> None:
+    machine = load_machine("base16", ["memories.par.element.scale=uint12", "instructions.mul.imm.scale=uint11"])
+    found = arithmetic_of(machine)
+
+    assert found.requantization(found.activation, found.sum) == replace(USUAL, scale_bits=11)
+
+
+WIDE = """
+extends: base16
+memories: {mid: {element: int16, width: lanes, depth: 64, banks: 1}}
+engines:
+  vec: {reads: [act, acc, par, lut, mid], writes: [act, acc, mid]}
+instructions:
+  to_wide:
+    {engine: vec, loops: {i: 4}, from: {a: acc, p: par}, to: {y: mid}, imm: {scale: uint24, low: int16, high: int16},
+     do: "y = clamp(round_shift((a + p.bias) * scale, p.shift), low, high)"}
+  from_wide:
+    {engine: vec, loops: {i: 4}, from: {a: mid}, to: {y: act}, imm: {scale: uint9, shift: uint5, low: int8, high: int8},
+     do: "y = clamp(round_shift(a * scale, shift), low, high)"}
+"""
+
+
+def test_each_pair_of_types_has_widths_of_its_own() -> None:
+    machine = load_machine_text(WIDE, "wide.yaml")
+    found, wide = arithmetic_of(machine), parse_integer_type("int16")
+
+    assert widths_of(machine) == (USUAL, USUAL)
+    assert found.requantization(found.sum, wide) == replace(USUAL, scale_bits=24)
+    assert found.requantization(wide, found.activation) == NumberFormat(9, 5, 32, Rounding.EVEN)
+
+
+@pytest.mark.parametrize("name", shipped_machines())
+def test_a_table_of_activations_has_an_entry_for_each(name: str) -> None:
+    found = arithmetic_of(load_machine(name))
+
+    assert found.entries(found.activation) == 256
+
+
+def test_a_machine_without_lookups_of_a_type_has_no_entries_for_it() -> None:
+    assert arithmetic_of(load_machine("base16")).entries(parse_integer_type("uint8")) == 0
+    assert arithmetic_of(load_machine("vector16")).entries(parse_integer_type("uint8")) == 256
+    assert arithmetic_of(without(load_machine("base16"), "lookup")).entries(parse_integer_type("int8")) == 0
 
 
 UNARY = "engine: vec, loops: {i: 4}, from: {a: act}, to: {y: act}"
@@ -50,7 +105,7 @@ UNARY = "engine: vec, loops: {i: 4}, from: {a: act}, to: {y: act}"
 def test_an_instruction_that_nothing_needs_changes_no_width(added: str) -> None:
     text = f"extends: base16\ninstructions: {{extra: {{{UNARY}, {added}}}}}\n"
 
-    assert number_format(load_machine_text(text, "m.yaml")) == number_format(load_machine("base16"))
+    assert widths_of(load_machine_text(text, "m.yaml")) == (USUAL, USUAL)
 
 
 def types_of(machine: Machine) -> tuple[str, str, str]:

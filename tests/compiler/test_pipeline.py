@@ -78,7 +78,7 @@ def test_a_pass_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         yield Fault(None, "nest 'x'", "is not so", "so")
 
     rules = (Rule("soundness", "It is so.", broken),)
-    monkeypatch.setattr(pipeline, "PASSES", PassList(tuple(
+    monkeypatch.setattr(pipeline, "PASSES", PassList.standard(tuple(
         replace(step, after=replace(step.after, rules=rules)) if step.name == "fuse" else step for step in PASSES.passes
     )))  # fmt: skip
     model = gemm_model(np.random.default_rng(0))

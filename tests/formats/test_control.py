@@ -10,9 +10,9 @@ import tilewright
 from tests.compiler.models import run_onnx
 from tests.formats.control import all_inside, choice_in_a_loop, chosen, control_networks, repeated
 from tests.formats.ends import Network
-from tilewright.api import Program
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.control_flow import MOST_UNROLLED
+from tilewright.program import Program
 
 NETWORKS = dict(control_networks())
 

@@ -9,7 +9,7 @@ import pytest
 import tilewright
 from tests.compiler.models import run_onnx
 from tests.formats.ends import KINDS, Network, Nodes, handed_on, odd_axis, split_concat
-from tilewright.api import Program
+from tilewright.program import Program
 
 NETWORKS = {f"{kind}: {name}": network for kind, make in KINDS.items() for name, network in make()}
 

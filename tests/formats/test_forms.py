@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 import tilewright
 from tests.compiler.models import run_onnx
 from tests.formats.forms import CHANNELS, MICROSOFT, SIZE, Form, float_file
-from tilewright.api import Program
+from tilewright.program import Program
 
 BOTH = (False, True)
 

@@ -15,9 +15,9 @@ from typing import Any
 import onnx
 from onnx.backend.test import BackendTest
 
-from tilewright.api import Program
 from tilewright.host_model import HostModel
 from tilewright.onnx_backend import NetworkRep, TilewrightBackend
+from tilewright.program import Program
 
 
 class Place(Enum):

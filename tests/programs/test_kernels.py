@@ -10,7 +10,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tilewright.api import Program as Runnable
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.binary.elf import from_bytes
@@ -19,6 +18,7 @@ from tilewright.isa.check.checker import check
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program, dram_image, place_regions
 from tilewright.isa.program.state import MachineState
+from tilewright.program import Program as Runnable
 from tilewright.simulator.interpreter import interpret
 from tilewright.simulator.values import simulate_values
 

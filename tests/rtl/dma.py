@@ -8,7 +8,7 @@ from tests.rtl.nests import all_iterations, random_instruction
 from tilewright.isa.machine.encoding import Instruction, encode
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS
-from tilewright.rtl.runs import chip_operand, dram_operand
+from tilewright.isa.templates.dma import chip_operand, dram_operand
 
 REGION_BYTES = 4096
 BASES = {region: REGION_BYTES * 3 * (number + 1) for number, region in enumerate(REGIONS)}

@@ -12,8 +12,8 @@ from tests.rtl.dma import BASES, DRAM_BYTES, REGION_BYTES, moves, queued, set_re
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.templates.dma import chip_operand
 from tilewright.rtl.load import LoadEngine
-from tilewright.rtl.runs import chip_operand
 
 
 def a_bus(dut: LoadEngine, dram: bytes, eagerness: float, seed: random.Random, refuses: bool = False) -> Any:

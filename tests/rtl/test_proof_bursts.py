@@ -51,7 +51,7 @@ def test_sees_a_burst_of_a_beat_too_many(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_sees_a_run_of_the_wrong_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rtl_runs.dram_word_bytes
-    monkeypatch.setattr(rtl_runs, "dram_word_bytes", lambda machine, of: 2 * right(machine, of))
+    right = rtl_runs.moved_word_bytes
+    monkeypatch.setattr(rtl_runs, "moved_word_bytes", lambda of, machine: 2 * right(of, machine))
     _, _, cover, *_ = bursts_of(MACHINE, MACHINE.engines["load"]).proofs()
     assert cover.counterexample.startswith("start of load_act: false")

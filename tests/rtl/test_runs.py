@@ -11,8 +11,9 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import Instruction, encode
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.templates.dma import chip_operand, dram_operand
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
-from tilewright.rtl.runs import Bursts, chip_operand, dram_operand
+from tilewright.rtl.runs import Bursts
 
 BASES = {region: 0x10_0000 * number + 0x4000 for number, region in enumerate(REGIONS)}
 

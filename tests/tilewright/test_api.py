@@ -115,7 +115,7 @@ def test_a_run_checks_a_program_unless_the_compiler_has(
         raise Checked
 
     program.save(tmp_path / "net.npu")
-    monkeypatch.setattr(tilewright.api, "check", refuse)
+    monkeypatch.setattr(tilewright.program, "check", refuse)
     compiled = tilewright.compile(model, "tiny8")
     assert compiled.run(compiled.zero_inputs()).outputs
     for unknown in (tilewright.Program.load(tmp_path / "net.npu"), tilewright.Program(compiled.binary)):

@@ -388,3 +388,16 @@ def test_a_list_says_which_passes_run(model_file: Path, tmp_path: Path, tilewrig
     ended = tilewright(*told, "--passes", "-lower", "-o", tmp_path / "no.npu")
     assert (ended.code, (tmp_path / "no.npu").exists()) == (1, False)
     assert "pass 'batches': takes nests, and 'columns' before it gives graph" in ended.err
+
+
+def test_dumps_are_numbered_in_the_order_of_the_list(model_file: Path, tmp_path: Path, tilewright: Command) -> None:
+    names = [name for name in pass_names() if name not in ("fuse", "copies")]
+    names.insert(names.index("batches"), "copies")
+    told = ("--effort", "0", "--passes", ",".join(names), "--constants", "--dump-dir", tmp_path / "dumps")
+    assert tilewright(*COMPILE, model_file, *told).code == 0
+    assert [Path(name).stem for name in files(tmp_path / "dumps")] == [
+        f"{number:02}-{name}" for number, name in enumerate(names)
+    ]
+    told = (*told[:-1], tmp_path / "again")
+    assert tilewright(*COMPILE, "--resume-from", dumped(tmp_path / "dumps", "copies"), *told).code == 0
+    assert files(tmp_path / "again") == files(tmp_path / "dumps")[names.index("copies") + 1 :]

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilewright.api import Program, Result, compile
+from tilewright.api import compile  # noqa: A004
 from tilewright.notebook import Profile, form_of, table_html
+from tilewright.program import Program, Result
 
 
 @pytest.fixture(scope="module")

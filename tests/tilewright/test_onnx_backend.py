@@ -16,10 +16,10 @@ import tilewright.onnx_backend as backend
 from tests.compiler.models import conv_model, random_inputs, run_onnx
 from tests.onnx_backend.page import PAGE, QUANTISED, page, quantised, quantised_count, read_page
 from tests.onnx_backend.results import Outcome, Place, by_name, run_backend_tests
-from tilewright.api import Program
 from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
 from tilewright.host_model import HostModel, in_oldest_opset
+from tilewright.program import Program
 
 RANKS = (Place.FAILED, Place.HOST, Place.BOTH, Place.NPU)
 """From worst to best."""

@@ -15,7 +15,6 @@ from onnx import TensorProto, helper
 import tilewright as package
 from tests.tilewright.command_line import Command
 from tilewright import progress as progress_module
-from tilewright.api import Program
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price import fpga, instruction_costs, nextpnr
 from tilewright.codesign.price import price as price_module
@@ -27,6 +26,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, Partitioned, Value
 from tilewright.isa.program.program import Program as Binary
+from tilewright.program import Program
 
 
 @pytest.fixture(autouse=True)

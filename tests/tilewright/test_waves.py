@@ -10,10 +10,11 @@ import pytest
 
 from tests.engines import ENGINES
 from tests.tilewright.command_line import Command
-from tilewright.api import Program, compile
+from tilewright.api import compile  # noqa: A004
 from tilewright.errors import InputError
 from tilewright.pictures.array import small_inputs, small_program
 from tilewright.profiles.one_layer import instructions_of_layer
+from tilewright.program import Program
 from tilewright.rtl.simulation.fst import fst_of
 from tilewright.rtl.simulation.waves import Window
 from tilewright.waves import layer_names, waves_window

@@ -13,7 +13,7 @@ from tilewright.isa.folders.scratch import scratch
 from tilewright.options import Json, SameEffort, Set, Shape, load_program, report
 
 if TYPE_CHECKING:
-    from tilewright.api import Program
+    from tilewright.program import Program
 
 ELF = b"\x7fELF"
 

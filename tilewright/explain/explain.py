@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tilewright.api import Program
 from tilewright.compiler.select.compared import compared_covers, compared_sums
 from tilewright.errors import InputError
 from tilewright.explain.layers import LayerFacts, layer_facts, planner_of
 from tilewright.explain.reruns import WhatIf, other_tiles
 from tilewright.isa.program.program import MODEL
+from tilewright.program import Program
 from tilewright.values.compiled import Compiled
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from tilewright.api import Program
 from tilewright.errors import InputError
 from tilewright.isa.check.footprint import expand, footprint, merge_ranges
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.demands import moved_bytes
 from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.templates.table import facet_of
 from tilewright.profiles.flows import INPUT, flows
+from tilewright.program import Program
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.tables import print_table, print_text
 
@@ -104,9 +104,7 @@ def _loaded(program: Binary, instructions: Sequence[Instruction]) -> list[dict[s
     for one in instructions:
         if one.format.sources and one.format.sources[0].memory == DRAM:
             access = footprint(one, program.machine)[0]
-            words = prod(one.trips.values())
-            word_bytes = program.machine.memories[one.format.destination.memory].word_bytes
-            moved[access.place] = moved.get(access.place, 0) + words * word_bytes
+            moved[access.place] = moved.get(access.place, 0) + moved_bytes(one, program.machine)
             touched.setdefault(access.place, []).append(access.ranges)
     return [
         {"region": region, "bytes": size, "times": round(size / _distinct(touched[region]), 2)}

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.api import Program
 from tilewright.host import dram_image
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.files.loader import load_machine_text
@@ -17,6 +16,7 @@ from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.pictures.flow import ArrayFlow, Indices, Vector, array_flow
 from tilewright.pictures.svg import COLOURS, box, frames, picture, text
+from tilewright.program import Program
 from tilewright.simulator.values import simulate_values
 
 MACHINE = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,8 +25,8 @@ from tilewright.price_command import print_energy, program_energy
 from tilewright.profiles.report import ORDERS, Order, View, layer_named, print_profile
 
 if TYPE_CHECKING:
-    from tilewright.api import Program
     from tilewright.profiles.what_if import Choice, WhatIf
+    from tilewright.program import Program
     from tilewright.segments import ProgramRun
     from tilewright.simulator.run_profile import RunProfile
 
@@ -86,25 +86,15 @@ def profile_command(
     json: Json = None,
 ) -> None:
     """Show where the cycles go: by layer, by cause and by engine."""
-    if [csv, json, trace, html].count(ON_TERMINAL) > 1:
-        raise typer.BadParameter(
-            "only one of --csv, --html, --json and --trace can be standard output: give the others files"
-        )
+    _require_one_stream(csv, html, json, trace)
     view = View(_order(sort), top, _clock(clock))
     _require_alone(what_if, against, layer)
     with running(program, on, isa, set, budget) as loaded:
         choices = _choices(loaded, what_if or ())
         runs = loaded.runs(on, unchecked)
     found = loaded.profile_of(runs)
-    from tilewright.simulator.run_profile import profile_json
-
-    value = profile_json(found)
     energies = program_energy(loaded, program.name) if energy else None
-    if energies is not None:
-        value["energy"] = energies
     bounds = _bounds(runs, found.cycles, choices)
-    if bounds is not None:
-        value["what_if"] = bounds.as_json()
     position = None if layer is None else found.layers.index(layer_named(found, layer))
     if trace is not None:
         _write_trace(trace, runs, position)
@@ -112,7 +102,7 @@ def profile_command(
         _write_page(html, program.name, found, runs, view)
     if csv is not None:
         _write_csv(csv, found)
-    is_free = report(value, json)
+    is_free = report(_as_json(found, energies, bounds), json)
     if not is_free or ON_TERMINAL in (csv, trace, html):
         return
     if against is not None:
@@ -127,6 +117,25 @@ def profile_command(
         _print_profile(found, view)
     if energies is not None:
         print_energy(energies)
+
+
+def _as_json(found: RunProfile, energies: dict[str, Any] | None, bounds: WhatIf | None) -> dict[str, Any]:
+    """What `report` takes: the profile, with energies and bounds where they are asked for."""
+    from tilewright.simulator.run_profile import profile_json
+
+    value = profile_json(found)
+    if energies is not None:
+        value["energy"] = energies
+    if bounds is not None:
+        value["what_if"] = bounds.as_json()
+    return value
+
+
+def _require_one_stream(*files: Path | None) -> None:
+    if files.count(ON_TERMINAL) > 1:
+        raise typer.BadParameter(
+            "only one of --csv, --html, --json and --trace can be standard output: give the others files"
+        )
 
 
 def _require_alone(what_if: list[str] | None, against: Path | None, layer: str | None) -> None:

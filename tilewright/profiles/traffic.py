@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.program.program import place_regions
-from tilewright.isa.templates.table import facet_of
+from tilewright.isa.templates.table import works_of
 from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
 from tilewright.simulator.cycles import simulate_cycles
-from tilewright.simulator.profile import work_of
 
 Sample = tuple[int, int]
 """A cycle, and the value from then on."""
@@ -25,11 +24,9 @@ def transfer_rates(run: ProgramRun) -> list[Sample]:
     """
     machine, counters = run.program.machine, run.counters
     times, rates = [], []
-    for index, instruction in enumerate(run.program.instructions):
-        if facet_of(instruction.engine.template).only_moves:
-            work = work_of(machine, instruction)
-            fetched = machine.instruction_bytes // machine.dram.bus_bytes
-            beats = work.read_beats - fetched + work.write_beats
+    for index, work in enumerate(works_of(machine, run.program.instructions)):
+        beats = work.read_beats + work.write_beats
+        if beats:
             begin, end = int(counters.started[index]), int(counters.retired[index])
             rate = beats * machine.dram.bus_bytes / max(1, end - begin)
             times += [begin, end]

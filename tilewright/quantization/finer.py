@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from tilewright.quantization.attempt import Network
-from tilewright.quantization.noise import HURTS_DB, TOO_MUCH_DB, LayerNoise, or_eight_bits
+from tilewright.quantization.noise import HURTS_DB, TOO_MUCH_DB, LayerNoise, or_full_scale
 from tilewright.quantization.pieces import MOST_PIECES, Curve, Pieces, curve_of, in_pieces
 
 WORTH_DB = 1.0
@@ -68,7 +68,7 @@ def as_one(layers: Sequence[LayerNoise], pieces: Sequence[InPieces], tensors: Se
 
 def _with_ratio(curve: LayerNoise, made: LayerNoise, ratios: Mapping[str, float | None]) -> LayerNoise:
     """A curve's layer with the ratio of what its pieces make."""
-    best = min(or_eight_bits(ratios.get(operand)) for operand in curve.operands)
+    best = min(or_full_scale(ratios.get(operand)) for operand in curve.operands)
     drop = None if made.snr_db is None else best - made.snr_db
     return replace(curve, snr_db=made.snr_db, drop_db=drop, own_db=made.own_db)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.quantization.noise import TOO_MUCH_DB, LayerNoise, or_eight_bits
+from tilewright.quantization.noise import TOO_MUCH_DB, LayerNoise, or_full_scale
 
 STATES = ("cell", "hidden")
 """The parts of a step that the next step reads."""
@@ -50,4 +50,4 @@ def _of_state(layer: LayerNoise, part: str, parts: Mapping[str, str], layers: Ma
                 waiting.append(layers[operand])
             else:
                 outside.append(layers[operand].snr_db)
-    return min(map(or_eight_bits, outside), default=layer.snr_db) - layer.snr_db
+    return min(map(or_full_scale, outside), default=layer.snr_db) - layer.snr_db

@@ -14,13 +14,14 @@ from types import MappingProxyType
 import numpy as np
 import onnx
 
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.quantization.float_model import float_outputs
 from tilewright.quantization.samples import Samples
 from tilewright.quantization.steps import Steps, steps_of
 from tilewright.quantization.tensors import Tensors
 
-EIGHT_BITS_DB = 49.9
-"""The ratio of a full-scale sine in eight bits, 6.02 · 8 + 1.76; no layer is blamed for falling to it."""
+FULL_SCALE_DB = round(6.02 * DEFAULT_TYPE.values.bits + 1.76, 1)
+"""The ratio of a full-scale sine in the default type, 49.9 for eight bits; no layer is blamed for falling to it."""
 
 LOWEST_DB = -100.0
 """The ratio of noise without a signal."""
@@ -170,13 +171,13 @@ def _noise(layer: Layer, ratios: Mapping[str, float | None], own: Mapping[str, f
     ratio = ratios[layer.tensor]
     drop = None
     if ratio is not None and layer.operands:
-        best = min(or_eight_bits(ratios[operand]) for operand in layer.operands)
+        best = min(or_full_scale(ratios[operand]) for operand in layer.operands)
         drop = best - ratio
     return LayerNoise(
         layer.name, layer.nodes, layer.operators, layer.tensor, layer.operands, ratio, drop, own.get(layer.tensor)
     )
 
 
-def or_eight_bits(ratio: float | None) -> float:
-    """A ratio, as far as eight bits allow one."""
-    return EIGHT_BITS_DB if ratio is None else min(ratio, EIGHT_BITS_DB)
+def or_full_scale(ratio: float | None) -> float:
+    """A ratio, as far as the bits of the default type allow one."""
+    return FULL_SCALE_DB if ratio is None else min(ratio, FULL_SCALE_DB)

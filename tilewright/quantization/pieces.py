@@ -23,12 +23,13 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tilewright.compiler.partition.source import reads
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.quantization.islands import CURVES, JOINED, MOVES
 from tilewright.quantization.noise import LayerNoise
 from tilewright.quantization.ranges import Range
 
-RATIO = 16.0
-"""Between the ends of two pieces: four bits of the eight are left where a piece begins."""
+RATIO = 2.0 ** (DEFAULT_TYPE.values.bits // 2)
+"""Between the ends of two pieces: half of the bits are left where a piece begins."""
 
 SUMS = frozenset(("Add", "Conv", "Gemm", "MatMul", "ReduceMean", "ReduceSum", "Sub"))
 """Operators with more bits inside than in their operands, which are computed again for a smaller range."""

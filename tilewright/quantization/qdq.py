@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnx_ir.passes.common import TopologicalSortPass
 
 from tilewright.compiler.errors import CompileError, first_line
@@ -23,7 +23,7 @@ from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
-from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE
+from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, STORED_TYPES
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.silent import silent
@@ -68,7 +68,7 @@ def quantize_model(
 
     Raises CompileError for one that has nothing to quantise.
     """
-    from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, TensorData, TensorsData
+    from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, TensorData, TensorsData
 
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     quantized = [node for node in model.graph.node if node.name not in kept and _is_quantized(node, constants)]
@@ -80,10 +80,11 @@ def quantize_model(
     excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
     usable = dict(map(_usable, ranges.items()))
     data = {tensor: TensorData(lowest=values.low, highest=values.high) for tensor, values in usable.items()}
+    weight = _quantizers_type(DEFAULT_TYPE.name)
     options = {
         "WeightSymmetric": True,
         "ForceQuantizeNoInputCheck": True,
-        "TensorQuantOverrides": _per_tensor_weights(quantized, constants, QuantType.QInt8),
+        "TensorQuantOverrides": _per_tensor_weights(quantized, constants, weight),
     }
     with silent():  # the quantiser's advice does not apply here
         try:
@@ -91,8 +92,8 @@ def quantize_model(
                 _prepared(model),
                 per_channel=True,
                 reduce_range=False,
-                weight_qType=QuantType.QInt8,
-                activation_qType=QuantType.QInt8 if activations == DEFAULT_TYPE.name else QuantType.QUInt8,
+                weight_qType=weight,
+                activation_qType=_quantizers_type(activations),
                 tensors_range=TensorsData(CalibrationMethod.MinMax, data),
                 nodes_to_quantize=[],
                 nodes_to_exclude=sorted(excluded | {node.name for node in by_hand}),
@@ -236,6 +237,14 @@ def _usable(item: tuple[str, Range]) -> tuple[str, Range]:
     """A tensor that is always 0 gets a range: the quantiser would make it -128 … 127, and a Relu would be lost."""
     tensor, values = item
     return (tensor, values) if values.low < 0 or values.high > 0 else (tensor, Range(np.float32(0), np.float32(1)))
+
+
+def _quantizers_type(name: str) -> Any:
+    """What the quantiser calls a type."""
+    from onnxruntime.quantization import QuantType
+
+    element = helper.np_dtype_to_tensor_dtype(STORED_TYPES[name].dtype)
+    return next(each for each in QuantType if each.tensor_type == element)
 
 
 def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -14,7 +14,7 @@ from tilewright.options import Isa, Json, SameEffort, Set, Shape, report, write_
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.api import Program
+    from tilewright.program import Program
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised ONNX model.")]
 Input = Annotated[

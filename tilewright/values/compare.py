@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from tilewright.api import Program
 from tilewright.compiler.columns.elements import with_columns_apart
 from tilewright.host import dram_image
 from tilewright.host_model import HostModel
 from tilewright.isa.program.partitioned import HostSegment, Partitioned
+from tilewright.program import Program
 from tilewright.values.compiled import Compiled
 from tilewright.values.culprit import Culprit, culprit
 from tilewright.values.limits import Limits

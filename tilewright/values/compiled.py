@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.api import Program
 from tilewright.compiler.columns.elements import joined_columns
 from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
-from tilewright.compiler.pipeline import DECIDED, pass_names
+from tilewright.compiler.pipeline import pass_names
+from tilewright.compiler.running import DECIDED
 from tilewright.compiler.select.cover import Selection
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program as Binary
+from tilewright.program import Program
 from tilewright.selection_report import BEFORE, BEFORE_SUMS
 
 

@@ -9,7 +9,6 @@ import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from tilewright.api import Program
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.verify.verdict import Verdict, fails, holds, not_done
 from tilewright.compiler.errors import CompileError
@@ -17,6 +16,7 @@ from tilewright.compiler.importers.onnx_import import read_onnx
 from tilewright.compiler.options import Options
 from tilewright.errors import InputError
 from tilewright.isa.machine.machine import Machine
+from tilewright.program import Program
 from tilewright.values.compare import Comparison, compare_values
 from tilewright.values.compiled import compile_keeping
 

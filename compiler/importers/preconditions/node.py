@@ -12,6 +12,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import DamagedModel, NodeName
+from tilewright.compiler.graph.graph import Attribute
 
 Shape = tuple[int, ...]
 
@@ -24,7 +25,7 @@ class Node:
     operator: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: Mapping[str, Any]  # those of the file, and the defaults of ONNX's schema
+    attributes: Mapping[str, Attribute]  # those of the file, and the defaults of ONNX's schema
     given: frozenset[str]  # attributes that the file has
     shapes: Mapping[str, Shape]
     constants: Mapping[str, NDArray[Any]]
@@ -74,13 +75,13 @@ def node_of(
 
 
 @cache
-def _defaults(operator: str, opset: int) -> Mapping[str, Any]:
+def _defaults(operator: str, opset: int) -> Mapping[str, Attribute]:
     """The attributes that ONNX's schema gives a value to where a node does not."""
     attributes = onnx.defs.get_schema(operator, opset).attributes
     return {key: _value(of.default_value) for key, of in attributes.items() if of.default_value.name}
 
 
-def _value(attribute: onnx.AttributeProto) -> Any:
+def _value(attribute: onnx.AttributeProto) -> Attribute:
     value = onnx.helper.get_attribute_value(attribute)
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 

@@ -77,7 +77,7 @@ def _strided_slice(values: Values, operation: Operation) -> NDArray[Any]:
     operation.only("offset", False)
     starts, ends, shrinks = (operation.integer(f"{name}_mask") for name in ("begin", "end", "shrink_axis"))
     value, *indices = values
-    index: list[Any] = []
+    index: list[int | slice] = []
     for axis, (first, last, step) in enumerate(zip(*(map(int, numbers) for numbers in indices), strict=True)):
         if shrinks >> axis & 1:
             index.append(first)
@@ -86,7 +86,7 @@ def _strided_slice(values: Values, operation: Operation) -> NDArray[Any]:
     return np.asarray(value[tuple(index)])
 
 
-def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Values, Operation], NDArray[Any]]:
+def _arithmetic(function: np.ufunc) -> Callable[[Values, Operation], NDArray[Any]]:
     def rule(values: Values, operation: Operation) -> NDArray[Any]:
         operation.only("fused_activation_function", 0)
         operation.ignore("pot_scale_int16")

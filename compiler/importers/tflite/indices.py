@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tilewright.compiler.graph.graph import Attribute
 from tilewright.compiler.importers.tflite.layout import Layout, stored, to_file
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 
@@ -129,7 +128,7 @@ def cumsum(operation: Operation) -> None:
     axes = writer.integers(operation.input(1), "the axis")
     if len(axes) != 1:
         raise operation.error(f"names {len(axes)} axes", expected="1")
-    flags: dict[str, Any] = {name: int(operation.flag(name)) for name in ("exclusive", "reverse")}
+    flags: dict[str, Attribute] = {name: int(operation.flag(name)) for name in ("exclusive", "reverse")}
     axis = writer.constant("integers", np.array(operation.axis(axes[0], len(operation.shape(source))), np.int64))
     operation.write(writer.node("CumSum", writer.real(source, Layout.LAST), axis, **flags), Layout.LAST)
 

@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from tilewright.compiler.graph.graph import Attribute
 from tilewright.compiler.importers.tflite.model import OperatorInfo
 
 
@@ -35,11 +36,13 @@ class NodeWriter:
         """The nodes of this operator from here on are the host's, for a reason that they do not show themselves."""
         self._reason = reason
 
-    def node(self, op_type: str, *inputs: str, base: str = "", **attributes: Any) -> str:
+    def node(self, op_type: str, *inputs: str, base: str = "", **attributes: Attribute) -> str:
         """Add a node with one output; `base` is what that output's name begins with."""
         return self.nodes_outputs(op_type, inputs, 1, base, **attributes)[0]
 
-    def nodes_outputs(self, op_type: str, inputs: Sequence[str], count: int, base: str, **attributes: Any) -> list[str]:
+    def nodes_outputs(
+        self, op_type: str, inputs: Sequence[str], count: int, base: str, **attributes: Attribute
+    ) -> list[str]:
         """Add a node with `count` outputs."""
         name = self._node_name(op_type)
         outputs = [self.fresh(f"{base or name}:{op_type}") for _ in range(count)]

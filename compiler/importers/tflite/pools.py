@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tilewright.compiler.graph.graph import Attribute
 from tilewright.compiler.importers.tflite.layout import Layout, to_file
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.windows import read_windows
@@ -18,7 +17,7 @@ def max_pool_2d(operation: Operation) -> None:
     _pool(operation, "MaxPool")
 
 
-def _pool(operation: Operation, op_type: str, **attributes: Any) -> None:
+def _pool(operation: Operation, op_type: str, **attributes: Attribute) -> None:
     image = operation.input(0)
     _, height, width, _ = operation.require_rank(image, 4)
     kernel = operation.positive("filter_height"), operation.positive("filter_width")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,7 +211,7 @@ def _activation_scale(operation: Operation, index: int) -> NDArray[np.float32] |
     return None if quantized is None else np.array([quantized.scale], np.float32)
 
 
-BIAS_TYPES: tuple[Any, ...] = (0, 2)
+BIAS_TYPES: tuple[int, ...] = (0, 2)
 """FLOAT32 means that there is no bias, INT32 is the usual type; others belong to 16-bit activations."""
 
 PRODUCTS = {

@@ -14,6 +14,7 @@ from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.bounds.terms import terms
 from tilewright.codesign.points.evaluate import NetworkFigures, evaluate
 from tilewright.codesign.points.network import Network, read_network
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.engine import Template
 
@@ -26,7 +27,7 @@ def test_no_program_of_dense_weights_is_faster(isa: str, bus: int) -> None:
     machine = load_machine(isa, (f"dram.bus_bytes={bus}",))
     figures = evaluate(read_network(DIGITS), machine, effort=0)
     assert isinstance(figures, NetworkFigures) and figures.host_nodes == 0
-    assert 0 < least_cycles(needs_of(read_network(DIGITS)), machine) <= figures.cycles
+    assert 0 < least_cycles(needs_of(read_network(DIGITS), arithmetic_of(machine).weight), machine) <= figures.cycles
 
 
 def test_no_program_of_a_network_with_pruned_channels_is_faster() -> None:
@@ -40,7 +41,8 @@ def test_no_program_of_a_network_with_pruned_channels_is_faster() -> None:
     machine = load_machine("tiny8", ("array.rows=16", "array.cols=16"))
     figures = evaluate(network, machine, effort=0)
     assert isinstance(figures, NetworkFigures) and not figures.host_nodes
-    assert 0.5 * figures.cycles < least_cycles(needs_of(network), machine) <= figures.cycles
+    needs = needs_of(network, arithmetic_of(machine).weight)
+    assert 0.5 * figures.cycles < least_cycles(needs, machine) <= figures.cycles
     assert least_cycles(Needs(figures.macs, 0), machine) > figures.cycles  # with the products of zeros
 
 

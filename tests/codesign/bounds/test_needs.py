@@ -20,8 +20,11 @@ from tilewright.codesign.bounds.needs import NOTHING, Needs, needs_of
 from tilewright.codesign.points.evaluate import NetworkFigures, evaluate
 from tilewright.codesign.points.network import Network, read_network
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.numeric import parse_integer_type
 
 DIGITS = Path("programs/digits/digits_int8.onnx")
+
+WEIGHT = parse_integer_type("int8")
 
 OUTPUTS, INPUTS, SIZE = 6, 5, 4
 PRODUCTS = OUTPUTS * INPUTS * 9 * 2 * 2  # 3×3 windows in 4×4 elements: 2×2 results
@@ -30,7 +33,7 @@ Weights = NDArray[np.int8]
 
 
 def needs(model: onnx.ModelProto) -> Needs:
-    return needs_of(Network("one", model.SerializeToString()))
+    return needs_of(Network("one", model.SerializeToString()), WEIGHT)
 
 
 def convolution(change: Callable[[Weights], None], pad: int = 0) -> onnx.ModelProto:
@@ -156,19 +159,19 @@ def enlarged(builder: ModelBuilder, tensor: str) -> str:
 def test_a_network_of_dense_weights_needs_nearly_what_it_multiplies() -> None:
     figures = evaluate(read_network(DIGITS), load_machine("base16"), effort=0)
     assert isinstance(figures, NetworkFigures)
-    found = needs_of(read_network(DIGITS))
+    found = needs_of(read_network(DIGITS), WEIGHT)
     assert 0.7 * figures.macs < found.products < figures.macs  # whose count has padding in it
     assert found.weight_bytes > 0
 
 
 def test_nothing_is_known_of_a_file_that_is_no_network() -> None:
-    assert needs_of(Network("none", b"none")) == NOTHING
+    assert needs_of(Network("none", b"none"), WEIGHT) == NOTHING
 
 
 def test_a_defect_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.codesign.bounds.needs.needs_of_graph", lambda graph: 1 // 0)
+    monkeypatch.setattr("tilewright.codesign.bounds.needs.needs_of_graph", lambda graph, weight: 1 // 0)
     with pytest.raises(ZeroDivisionError):
-        needs_of(read_network(DIGITS))
+        needs_of(read_network(DIGITS), WEIGHT)
 
 
 def test_no_program_does_less_than_its_network_needs() -> None:

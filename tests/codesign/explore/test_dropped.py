@@ -24,7 +24,7 @@ def test_points_that_cannot_be_on_the_front_are_dropped_and_counted(
         "networks: {one: one.onnx}\nobjectives: [cycles, area_mm2]\n"
     )
     space = read_space(tmp_path / "space.yaml")
-    monkeypatch.setattr(running, "needs_of", lambda network: Needs(1, 1))
+    monkeypatch.setattr(running, "needs_of", lambda network, weight: Needs(1, 1))
     monkeypatch.setattr(running, "least_cycles", lambda needs, machine: 100_000 // 16 - 4)
     run(space, tmp_path / "s", serve=serve)
     study = Study(tmp_path / "s")

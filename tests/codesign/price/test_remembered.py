@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gc
 import random
 from collections.abc import Iterable, Iterator
 
 import pytest
+from amaranth.hdl import Module
 
 from tests.random_machines import random_machine
 from tests.rings import slow_beyond
@@ -13,12 +16,27 @@ from tilewright.codesign.advise.changes import steps
 from tilewright.codesign.price.fit import counted
 from tilewright.codesign.price.netlist import Reader
 from tilewright.codesign.price.operators import Count, Sketch, sketch
+from tilewright.codesign.price.price import Price, price_machine
 from tilewright.codesign.price.process import load_process
 from tilewright.codesign.price.remembered import remembered_sketch
+from tilewright.codesign.price.unit import FITTED, SYNTHESISED
 from tilewright.codesign.price.units import unit_parts
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.machine.machine import Machine
+
+SIZES = {
+    "array.rows": (16, 24, 40),
+    "array.cols": (16, 24, 40),
+    "memories.act.kib": (28, 30, 32),
+    "memories.wgt.kib": (28, 30, 32),
+    "engines.mma.queue": (2, 3, 8),
+    "engines.load.bursts": (2, 3, 9),
+    "engines.store.beats": (2, 3, 9),
+    "dram.outstanding_beats": (16, 64),
+    "fetch_beats": (16, 128),
+}
+"""Values that tiny8 may have instead of its own."""
 
 
 def counts(read: Reader[Sketch], machine: Machine) -> list[tuple[str, Count]]:
@@ -65,10 +83,45 @@ def test_every_key_of_a_shipped_machine(isa: str) -> None:
 
 
 def test_what_is_the_same_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another depth of one queue: the queue, and in two widths its entries and what stands beside macros."""
+    """Another depth of one queue: the queue, and in two widths its entries and what stands beside macros.
+
+    And what it stands in, and the registers that show the machine's hash.
+    """
     known: dict[tuple[type, ...], object] = {}
     monkeypatch.setattr("tilewright.codesign.price.remembered._KNOWN", known)
     counts(remembered_sketch, load_machine("tiny8"))
     before = set(known)
     counts(remembered_sketch, load_machine("tiny8", ("engines.load.queue=8",)))
-    assert sorted(key[0].__name__ for key in known.keys() - before) == ["Bypass"] * 2 + ["Entries"] * 2 + ["Fifo"]
+    found = sorted(key[0].__name__ for key in known.keys() - before)
+    assert found == ["Bypass", "Bypass", "Dispatch", "Entries", "Entries", "Fifo", "Registers"]
+
+
+@pytest.mark.parametrize("seed", slow_beyond(1, range(8)))
+def test_a_fitted_price_is_that_of_hardware_counted_anew(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit, after other machines with which it shares parts."""
+    rng, like = random.Random(seed), load_machine("tiny8")
+    keys = rng.sample(sorted(SIZES), 3)
+    machines = [load_machine("tiny8", tuple(f"{key}={rng.choice(SIZES[key])}" for key in keys)) for _ in range(2)]
+    reused = [figures(price_machine(machine, like=like)) for machine in machines]
+    monkeypatch.setattr("tilewright.codesign.price.price.remembered_sketch", sketch)
+    assert reused == [figures(price_machine(machine, like=like)) for machine in machines]
+
+
+def figures(price: Price) -> tuple[object, ...]:
+    return price.units, price.queues, price.memories
+
+
+def test_registers_that_show_another_hash_are_other_hardware() -> None:
+    like = load_machine("tiny8")
+    other = dataclasses.replace(like, text=f"{like.text}about: another\n")
+    bases = [price_machine(machine, like=like).unit("host registers").basis for machine in (like, other)]
+    assert bases == [SYNTHESISED, FITTED]
+
+
+def test_what_was_counted_waits_for_no_search_for_garbage() -> None:
+    """Modules of Amaranth point at themselves."""
+    counts(sketch, load_machine("tiny8"))
+    gc.collect()
+    counts(sketch, load_machine("tiny8"))
+    left = [each for each in gc.get_objects() if isinstance(each, Module)]
+    assert not left

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.durations import Duration
 from tilewright.compiler.emission.load_plan import EARLY_ROUND_TRIPS, plan_loads
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.engine import Engine
+from tilewright.isa.templates.work import Work
 
 ENGINES = load_machine("base16").engines
 ROUND_TRIP = 10
@@ -19,7 +19,7 @@ def engines_called(*names: str) -> list[Engine]:
 
 def test_the_load_that_is_needed_first_goes_first() -> None:
     engines = engines_called("load", "load", "mma", "vec")
-    lasting = [Duration(20, 30), Duration(20, 30), Duration(50, 60), Duration(5, 9)]
+    lasting = [Work(20, 30), Work(20, 30), Work(50, 60), Work(5, 9)]
     before = Dependences(((), (), (1,), (0, 2)), ((),) * 4)
     plan = plan_loads(engines, lasting, before, ROUND_TRIP)
     assert plan.loads == (1, 0)
@@ -30,7 +30,7 @@ def test_the_load_that_is_needed_first_goes_first() -> None:
 
 def test_loads_that_follow_each_other_start_earlier() -> None:
     engines = engines_called("load", "load", "mma")
-    lasting = [Duration(100, 110), Duration(100, 110), Duration(50, 60)]
+    lasting = [Work(100, 110), Work(100, 110), Work(50, 60)]
     before = Dependences(((), (), (0, 1)), ((),) * 3)
     plan = plan_loads(engines, lasting, before, ROUND_TRIP)
     assert [at + MARGIN for at in plan.from_cycle[:2]] == [110 - 10 - 200, 110 - 10 - 100]
@@ -38,7 +38,7 @@ def test_loads_that_follow_each_other_start_earlier() -> None:
 
 def test_words_that_another_load_overwrites_are_needed_when_its_are() -> None:
     engines = engines_called("load", "load", "vec", "load")
-    lasting = [Duration(10, 20)] * 4
+    lasting = [Work(10, 20)] * 4
     before = Dependences(((), (), (1,), ()), ((), (0,), (), ()))
     plan = plan_loads(engines, lasting, before, ROUND_TRIP)
     assert plan.loads == (0, 1, 3)

@@ -9,8 +9,9 @@ import pytest
 
 from tests.compiler.models import conv_model, pool_model, residual_model
 from tests.compiler.pipelines import simplified
+from tilewright.compiler.graph.attribute_rules import ATTRIBUTES
 from tilewright.compiler.graph.graph import CANONICAL
-from tilewright.compiler.graph.rules import ATTRIBUTES, RULES
+from tilewright.compiler.graph.rules import RULES
 from tilewright.compiler.graph.shapes import ANY_RANK, SHAPES
 from tilewright.compiler.levels import GRAPH
 from tilewright.compiler.rules import BrokenRule
@@ -19,6 +20,14 @@ from tilewright.isa.files.loader import load_machine
 MODELS = {"conv": lambda rng: conv_model(rng, 16), "pool": pool_model, "residual": residual_model}
 
 BROKEN = [
+    ("names", "residual", "%conv.weight", "%$$", "a tensor: rule names: it has no name; expected one"),
+    (
+        "types",
+        "conv",
+        "quant.uniform<i8",
+        "quant.uniform<i7",
+        "its elements are int7; expected one of bool, int2, int4",
+    ),
     ("types", "residual", "0.6605546474456787:", "-0.6605546474456787:", "its scales are (-0.66"),
     ("types", "residual", "0.6605546474456787:-8", "0.6605546474456787:-129", "its zero points are (-129,); expected"),
     ("constants", "residual", "tensor<8x8x3x3xi8>}", "tensor<8x8x9x1xi8>}", "its value is int8 [8, 8, 9, 1]; expected"),
@@ -73,6 +82,19 @@ def test_a_pool_of_maxima_keeps_its_scale() -> None:
     assert refused.value.rule == "views"
 
 
+def test_padding_keeps_the_scale_of_what_it_copies() -> None:
+    """No multiplication is made for a copy."""
+    stored, other = (f"tensor<1x2x3x3x!quant.uniform<i8:f32, {scale}:0>>" for scale in (1.0, 2.0))
+    text = f""""graph.network"() ({{
+^bb0(%x: {stored}):
+  %y = "graph.pad"(%x) {{pads = [0, 0, 0, 0], value = 0, name = "p", nodes = []}} : ({stored}) -> {other}
+  "graph.return"(%y) {{outputs = ["y"]}} : ({other}) -> ()
+}}) {{name = "n", opset = 17}} : () -> ()"""
+    with pytest.raises(BrokenRule) as refused:
+        GRAPH.read(text, load_machine("tiny8"))
+    assert "pad 'p': rule views: its operand is int8 of scale 1 and zero point 0, its result" in str(refused.value)
+
+
 def test_a_sum_of_floats_makes_no_integers() -> None:
     text, stored = text_of("residual"), "tensor<1x8x6x6x!quant.uniform<i8:f32, 0.05000000074505806:70>>"
     changed = text.replace("(%x.q.quantize.out, %conv.weight)", "(%x, %conv.weight)")
@@ -81,6 +103,38 @@ def test_a_sum_of_floats_makes_no_integers() -> None:
     with pytest.raises(BrokenRule) as refused:
         GRAPH.read(changed, load_machine("tiny8"))
     assert "rule views: it makes int8 of scale 0.660555 and zero point -8 of float32" in str(refused.value)
+
+
+def test_a_sum_of_integers_and_floats_is_refused() -> None:
+    text, stored = text_of("residual"), "tensor<1x8x6x6x!quant.uniform<i8:f32, 0.05000000074505806:70>>"
+    changed = text.replace("(%conv.q.quantize.out, %x.q.quantize.out)", "(%conv.q.quantize.out, %x)")
+    assert changed != text
+    first = changed.index(stored, changed.index("graph.add"))
+    changed = changed[:first] + "tensor<1x8x6x6xf32>" + changed[first + len(stored) :]
+    with pytest.raises(BrokenRule) as refused:
+        GRAPH.read(changed, load_machine("tiny8"))
+    assert str(refused.value).endswith(
+        "add 'add': rule scales: its operand 'x' is float32; expected integers of one scale"
+    )
+
+
+def test_weights_that_are_no_constant_are_refused() -> None:
+    text = text_of("residual")
+    line = next(line for line in text.splitlines() if "%conv.weight = " in line)
+    weights = line.rpartition(" -> ")[2]
+    changed = text.replace(line + "\n", "").replace(
+        "(%x: tensor<1x8x6x6xf32>)", f"(%x: tensor<1x8x6x6xf32>, %conv.weight: {weights})"
+    )
+    with pytest.raises(BrokenRule) as refused:
+        GRAPH.read(changed, load_machine("tiny8"))
+    assert "rule scales: it reads 'conv.weight'; expected weights and a bias that are constants" in str(refused.value)
+
+
+def test_integers_give_no_floats_but_by_dequantize() -> None:
+    text, stored = text_of("residual"), "tensor<1x8x6x6x!quant.uniform<i8:f32, 0.6605546474456787:-8>>"
+    with pytest.raises(BrokenRule) as refused:
+        GRAPH.read(text.replace(stored, "tensor<1x8x6x6xf32>"), load_machine("tiny8"))
+    assert "rule limits: low is -128" in str(refused.value) or "rule views: it makes float32" in str(refused.value)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -96,7 +150,12 @@ def test_every_kind_has_a_shape_and_every_attribute_a_type() -> None:
 
 def test_every_rule_has_a_text_that_breaks_it() -> None:
     untold = {rule.name for rule in RULES} - {rule for rule, *_ in BROKEN}
-    assert untold == {"order", "tables", "views"}  # the grammar refuses the first; the others have tests of their own
+    assert untold == {
+        "order",
+        "tables",
+        "views",
+        "scales",
+    }  # the grammar refuses the first; the others have tests of their own
 
 
 def test_a_table_has_an_entry_for_each_value() -> None:

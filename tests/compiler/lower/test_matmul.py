@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.compiler.nests import INT8
 from tests.compiler.pipelines import simulated
 from tests.rings import long_beyond
 from tilewright.compiler.errors import CompileError
@@ -15,7 +16,6 @@ from tilewright.compiler.graph.graph import Graph, Operator, Quantization, Tenso
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.lower.matmul import transposition
 from tilewright.compiler.lower.network import affine, identity_index, network_of
-from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Access, Buffer, NestProgram
 from tilewright.compiler.nest.text import print_nests
@@ -123,7 +123,7 @@ def exchanging(shape: tuple[int, ...], machine: Machine) -> NestProgram:
     operator = Operator("exchange", "permute", ("s",), ("t",), {}, ("exchange",))
     target = Access("t", identity_index())
     nests = transposition("exchange", operator, (n, w, h, c), read, target, network)
-    buffers = {name: Buffer(name, size, ACTIVATION) for name, size in (("s", shape), ("t", (n, w, h, c)))}
+    buffers = {name: Buffer(name, size, INT8) for name, size in (("s", shape), ("t", (n, w, h, c)))}
     hosted = [Tensor(name, buffer.shape, buffer.shape, "int8", 1.0, 0, 0, 0) for name, buffer in buffers.items()]
     return NestProgram(
         "exchange", tuple(nests), buffers, network.constants, network.constant_types, (hosted[0],), (hosted[1],)

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.multiplier import normalized, with_common_shift
+from tilewright.compiler.requantization import NumberFormat
 from tilewright.isa.language.numeric import Rounding
 
 NUMBER = NumberFormat(16, 6, 32, Rounding.EVEN)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tests.compiler.models import run_onnx
 from tests.compiler.normalizations import FORMS, normalizing_model
 from tests.compiler.pipelines import base16, simplified, simulated, steps_apart
-from tilewright.compiler.arithmetic import number_format
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
@@ -40,7 +40,8 @@ def rows(shape: Sequence[int], rng: Generator) -> Iterator[NDArray[np.float32]]:
 
 
 def widths_of(machine: Machine) -> NormalizeFormat:
-    return normalize_format(machine, softmax_format(machine), number_format(machine))
+    arithmetic = arithmetic_of(machine)
+    return normalize_format(machine, softmax_format(machine, arithmetic), arithmetic)
 
 
 @pytest.mark.parametrize("overrides", [(), pytest.param(TWO_BLOCKS, marks=pytest.mark.slow)], ids=["", "two blocks"])

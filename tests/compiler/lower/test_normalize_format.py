@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tilewright.compiler.arithmetic import number_format
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.reciprocal_root import TOLERANCE, reciprocal_root
 from tilewright.compiler.lower.softmax_format import softmax_format
@@ -12,7 +12,8 @@ from tilewright.isa.language.numeric import parse_integer_type
 
 def widths(name: str, changes: Sequence[str] = ()) -> NormalizeFormat:
     machine = load_machine(name, changes)
-    return normalize_format(machine, softmax_format(machine), number_format(machine))
+    arithmetic = arithmetic_of(machine)
+    return normalize_format(machine, softmax_format(machine, arithmetic), arithmetic)
 
 
 def test_sequence16_states_all_of_them() -> None:

@@ -19,6 +19,7 @@ from tests.compiler.nests import from_region, select_and_tile
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified, simulated, steps_apart
 from tests.compiler.tile.test_interpreter import run_binary
 from tests.rings import long_beyond
+from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.evaluate import evaluate
 from tilewright.compiler.lower.lower import lower
@@ -44,7 +45,8 @@ TWO_BLOCKS = ("array.rows=16", "lanes=8")
 """Two words of a pixel lie together on chip."""
 
 
-WIDTHS = softmax_format(load_machine("vector16"))
+VECTOR16 = load_machine("vector16")
+WIDTHS = softmax_format(VECTOR16, arithmetic_of(VECTOR16))
 
 
 def softmax_model(
@@ -284,7 +286,7 @@ NARROW_RECIPROCALS = (
 def test_other_widths_than_vector16_s(overrides: Sequence[str]) -> None:
     shape = (1, 10, 6, 6)
     machine = load_machine("vector16", list(overrides))
-    assert softmax_format(machine) != WIDTHS
+    assert softmax_format(machine, arithmetic_of(machine)) != WIDTHS
     apart = on_the_machine(softmax_model(shape), machine, scores(shape, 2, np.random.default_rng(3)))
     assert apart.max() <= 1
     assert (apart == 0).mean() >= 0.97

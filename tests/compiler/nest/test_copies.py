@@ -10,11 +10,11 @@ import onnx
 import pytest
 
 from tests.compiler.models import ModelBuilder, add_conv
+from tests.compiler.nests import INT8, activation
 from tests.compiler.pipelines import base16, compiled_distances, copies, copies_left, lowered
-from tilewright.compiler.lower.network import SPACE, activation, affine, result_loops
+from tilewright.compiler.lower.network import SPACE, affine, result_loops
 from tilewright.compiler.nest.batches import separate_batches
 from tilewright.compiler.nest.copies import remove_copies
-from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.isa.language.expressions import make
 from tilewright.isa.language.numeric import IntegerType
@@ -182,11 +182,11 @@ def test_channels_taken_from_a_narrow_concatenation_are_gathered_once() -> None:
 def hand_written(*copies: tuple[str, int, int], joint: int = 64) -> NestProgram:
     """Buffers `(name, channels, first)` that products compute, copied to a joint buffer from a channel on."""
     loops = [affine((loop, 1)) for loop in SPACE]
-    buffers = {"x": Buffer("x", (1, 16, 2, 2), ACTIVATION), "y": Buffer("y", (1, joint, 2, 2), ACTIVATION)}
+    buffers = {"x": Buffer("x", (1, 16, 2, 2), INT8), "y": Buffer("y", (1, joint, 2, 2), INT8)}
     nests = []
     for name, channels, first in copies:
         shape = (1, channels, 2, 2)
-        buffers[name] = Buffer(name, shape, ACTIVATION)
+        buffers[name] = Buffer(name, shape, INT8)
         doubled = make(Op.MAX, activation("a"), activation("a"))
         there = Access(name, tuple(loops))
         nests.append(Nest(name, (), result_loops(shape), {"a": Access("x", tuple(loops))}, there, doubled, 0))

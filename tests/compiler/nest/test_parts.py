@@ -10,13 +10,13 @@ import onnx
 import pytest
 
 from tests.compiler.models import ModelBuilder, add_conv
+from tests.compiler.nests import INT8, activation
 from tests.compiler.pipelines import base16, compiled_distances, copies_left, lowered, simulated
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.lower.network import SPACE, activation, affine, result_loops
+from tilewright.compiler.lower.network import SPACE, affine, result_loops
 from tilewright.compiler.nest.batches import separate_batches
 from tilewright.compiler.nest.copies import remove_copies
-from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram, Part
@@ -101,7 +101,7 @@ def test_a_word_has_channels_of_one_buffer(first: int, size: int, parts: int) ->
     """Beside channels 8 to 15, which a nest computes."""
     index, shape = [affine((loop, 1)) for loop in SPACE], (1, size, 2, 2)
     channels = {"a": 8, "x": size, "j": 32}
-    buffers = {name: Buffer(name, (1, count, 2, 2), ACTIVATION) for name, count in channels.items()}
+    buffers = {name: Buffer(name, (1, count, 2, 2), INT8) for name, count in channels.items()}
 
     def nest(source: str, count: int, at: int) -> Nest:
         target = Access("j", (index[0], affine(("o", 1), constant=at), *index[2:]))
@@ -141,7 +141,7 @@ def program(first: Affine, size: int = 4, outside: int | None = None) -> NestPro
     """An input of `size` columns, the first 4 of which are copied to a buffer of 8, from an index on."""
     index = [affine((loop, 1)) for loop in SPACE]
     shapes = {"x": (1, 16, 1, size), "j": (1, 16, 1, 8), "y": (1, 16, 1, 8)}
-    buffers = {name: Buffer(name, shape, ACTIVATION) for name, shape in shapes.items()}
+    buffers = {name: Buffer(name, shape, INT8) for name, shape in shapes.items()}
     read, whole = Access("x", tuple(index), outside), Access("j", tuple(index))
     nests = (
         Nest(

@@ -58,6 +58,7 @@ BROKEN = [
     ),
     ("reductions", "conv", "sum(x * w)", "x * w", "rule reductions: the expression depends on i, r, s outside of a"),
     ("reductions", "conv", " reduce", "", "rule reductions: 1 reductions over the reduce loops none; expected one"),
+    ("taps", "conv", 'w = "o, i, r, s"', 'w = "o, i, r + 1, s outside 0"', "w reads conv.weight along 2 from 1 to 3"),
     ("reads", "pool", '"n, o, 2*y + r, 2*x + s"', '"n, o, 2*y + r, 2*x + s + 1"', "a reads x along 3 from 1 to 8"),
     ("outsides", "conv", '"o, i, r, s"', '"o, i, r, s outside 128"', "w is 128 outside of conv.weight; expected [-128"),
     ("results", "conv", 'result = "n, o, y, x"', 'result = "n, o, y, x + 1"', "it writes result along 3 from 1 to 8"),

@@ -7,10 +7,10 @@ import onnx
 import pytest
 
 from tests.compiler.models import conv_model, pool_model, random_inputs, residual_model, small_cnn
+from tests.compiler.nests import INT8
 from tests.compiler.pipelines import DIGITS, lowered, simplified
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Buffer, NestProgram, Part
@@ -95,8 +95,8 @@ PARTS = NestProgram(
     "parts",
     (),
     {
-        "x": Buffer("x", (1, 8, 1, 4), ACTIVATION),
-        "y": Buffer("y", (1, 8, 1, 6), ACTIVATION, (Part("x", (0, 0, 0, 2)),)),
+        "x": Buffer("x", (1, 8, 1, 4), INT8),
+        "y": Buffer("y", (1, 8, 1, 6), INT8, (Part("x", (0, 0, 0, 2)),)),
     },
     {},
     {},

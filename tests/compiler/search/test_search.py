@@ -17,7 +17,8 @@ from tests.digits import MODEL, images
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD, Ahead
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
-from tilewright.compiler.pipeline import DECIDED, compile_model, finished, finisher_for
+from tilewright.compiler.pipeline import compile_model, finished, finisher_for
+from tilewright.compiler.running import DECIDED
 from tilewright.compiler.search import search
 from tilewright.compiler.search.changes import (
     FINER,

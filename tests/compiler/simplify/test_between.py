@@ -14,9 +14,9 @@ import tilewright
 from tests.compiler.models import ModelBuilder, random_inputs, run_onnx
 from tests.compiler.pipelines import simplified
 from tests.rings import slow_beyond
-from tilewright.api import Program
 from tilewright.compiler.graph.graph import BETWEEN
 from tilewright.compiler.graph.interpreter import run_graph
+from tilewright.program import Program
 
 SHAPE = (1, 16, 14, 14)
 

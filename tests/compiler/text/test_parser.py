@@ -84,6 +84,17 @@ def test_reads_comments_and_typed_numbers() -> None:
             '"a.b"() {x = dense<"0x0"> : tensor<2xi8>} : () -> ()',
             "line 1: expected 2 bytes of hexadecimal digits for this type, got 'tensor<2xi8>} : () -'",
         ),
+        ('"a.b"()\n {x = "\\FF"} : () -> ()', "line 2: expected a string in UTF-8, got '\"\\\\FF\"} : () -> ()'"),
+        (
+            '"a.b"(%$d800$) : (i1) -> ()',
+            "line 1: expected a value whose name is of characters, got '%$d800$) : (i1)",
+        ),
+        ('"a.b"(%$110000$) : (i1) -> ()', "line 1: expected a value whose name is of characters, got '%$110000$"),
+        ('"a.b"() {x = -0x1E} : () -> ()', "line 1: expected ',', got 'x1E} : () -> ()'"),
+        (
+            '"a.b"() {x = 0x12 : f64} : () -> ()',
+            "line 1: expected 16 hexadecimal digits for this type, got '0x12 : f64} : () -> '",
+        ),
         ('"a.b"() {x = dense<"0x00"> : tensor<1xi7>} : () -> ()', "unknown element 'i7': expected one of"),
     ],
 )

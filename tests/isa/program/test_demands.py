@@ -5,11 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tilewright.api import Program
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.budgets import Budgets, OverBudget
 from tilewright.isa.program.demands import are_apart, require_within
+from tilewright.program import Program
 
 BASE16 = load_machine("base16")
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.simulator.kernel.layout import machine_record
 from tilewright.simulator.kernel.ports import arbitrate_reads, takes_write
-from tilewright.simulator.templates.systolic import RECORDS
+from tilewright.simulator.templates.systolic import SystolicFacet
 
 PORTS = 4
 WRITTEN_AT, ASK, GRANT, TURN, ASKER = 0, 10, 20, 30, 40
 
 
-def machine_of(arrays: int, asks: list[int]) -> tuple[Any, NDArray[np.int64]]:
+def machine_of(arrays: int, asks: list[int]) -> tuple[np.void, NDArray[np.int64]]:
     """A machine of arrays that read no sums or weights, and requesters, each an engine's, that ask for ports."""
-    m = np.zeros(1, machine_record(len(asks), {"arrays": (RECORDS["arrays"], arrays)}))[0]
+    m = np.zeros(1, machine_record(len(asks), {"arrays": (SystolicFacet.records["arrays"], arrays)}))[0]
     m["arrays"]["c_read_port"] = m["arrays"]["w_port"] = -1
     m["arrays"]["number"] = np.arange(arrays)
     m["requesters"] = len(asks)
@@ -31,7 +29,7 @@ def machine_of(arrays: int, asks: list[int]) -> tuple[Any, NDArray[np.int64]]:
     return m, q
 
 
-def granted(m: Any, q: NDArray[np.int64]) -> list[int]:
+def granted(m: np.void, q: NDArray[np.int64]) -> list[int]:
     arbitrate_reads(m, q)
     return np.flatnonzero(q[GRANT : GRANT + m["requesters"]]).tolist()
 

@@ -16,12 +16,12 @@ from tests.accumulator_networks import FROM_ACCUMULATORS, pooled
 from tests.compiler.models import conv_model
 from tests.digits import MODEL
 from tests.tilewright.command_line import Command
-from tilewright.api import Program
 from tilewright.compiler.options import Options
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.explain.explain import explain_layer, explain_network
 from tilewright.explain.layers import CHANNELS_OUTER, PIXELS_OUTER
 from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.program import Program
 from tilewright.values.compiled import Compiled, compile_keeping
 
 FAST = Options(effort=0)

@@ -11,8 +11,8 @@ import pytest
 import tilewright as tw
 from tests.digits import MODEL
 from tests.tilewright.command_line import Command
-from tilewright.api import Program
 from tilewright.explain.program import explain_program
+from tilewright.program import Program
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import onnx
 
 from tests.tilewright.quantization.float_networks import CHANNELS, FloatBuilder, residual
 from tilewright.quantization.noise import (
-    EIGHT_BITS_DB,
+    FULL_SCALE_DB,
     LOWEST_DB,
     Layer,
     LayerNoise,
@@ -80,7 +80,7 @@ def test_the_drop_is_from_the_worst_operand() -> None:
     found = {layer.tensor: layer for layer in measure_noise(scaled(1.0), scaled(1.1), names, data, "it")}
     assert found["x"].snr_db is None and found["x"].drop_db is None
     y, z = found["y.out"], found["z.out"]
-    assert y.drop_db is not None and math.isclose(y.drop_db, EIGHT_BITS_DB - 20, abs_tol=1e-3)
+    assert y.drop_db is not None and math.isclose(y.drop_db, FULL_SCALE_DB - 20, abs_tol=1e-3)
     assert z.drop_db is not None and abs(z.drop_db) < 1e-3
 
 
@@ -104,7 +104,7 @@ def test_no_layer_is_blamed_for_more_than_eight_bits_give() -> None:
     """An operand of 60 dB counts as one of 49.9."""
     data = Samples({"x": np.ones((1, 1, 4), np.float32)})
     *_, z = measure_noise(scaled(1.0), scaled(1.001), {"y.out": "y.out"}, data, "it")
-    assert z.drop_db is not None and math.isclose(z.drop_db, EIGHT_BITS_DB - 60, abs_tol=0.01)
+    assert z.drop_db is not None and math.isclose(z.drop_db, FULL_SCALE_DB - 60, abs_tol=0.01)
 
 
 def test_results_that_are_not_real_numbers_are_left_out() -> None:

@@ -13,13 +13,13 @@ from programs.networks.registry import int8_network
 from tests.compiler.columns.networks import narrow_model
 from tests.compiler.models import random_inputs, small_cnn
 from tests.digits import MODEL, images, reference_tensors
-from tilewright.api import Program
 from tilewright.compiler.columns.elements import with_columns_apart
 from tilewright.compiler.nest.interpreter import run_nest_buffers
 from tilewright.compiler.options import Options
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import Instruction, make_instruction
+from tilewright.program import Program
 from tilewright.values.compare import Comparison, compare_values, machine_tensors
 from tilewright.values.compiled import Compiled, compile_keeping
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.tilewright.command_line import Command
-from tilewright.api import Program, compile
+from tilewright.api import compile  # noqa: A004
 from tilewright.profiles.lives import lives
 from tilewright.profiles.page.page import page
+from tilewright.program import Program
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 

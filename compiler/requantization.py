@@ -1,0 +1,160 @@
+"""The widths with which a machine makes integers of one type of those of another: of multipliers, shifts and biases.
+
+What an instruction scales, and which type it writes, is read off its statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Rounding
+from tilewright.isa.language.operations import ACROSS_LANES, OVER_WORDS, REDUCTIONS, Op, combining
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
+
+LEAVES = (Op.SOURCE, Op.IMMEDIATE)
+
+SUMMING = frozenset(op for op in REDUCTIONS | OVER_WORDS | ACROSS_LANES if combining(op) is Op.ADD)
+
+Types = tuple[IntegerType, IntegerType]
+"""What is scaled, and what it becomes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFormat:
+    """What requantising instructions can hold; constants are rounded to these widths.
+
+    `scale_bits` are of a non-negative multiplier: a normalised one is in [2**(scale_bits - 1), 2**scale_bits).
+    `shift_bits` are of a shift count, `bias_bits` of a signed bias.
+    """
+
+    scale_bits: int
+    shift_bits: int
+    bias_bits: int
+    rounding: Rounding
+
+    @property
+    def scale(self) -> IntegerType:
+        return IntegerType(self.scale_bits, False)
+
+    @property
+    def shift(self) -> IntegerType:
+        return IntegerType(self.shift_bits, False)
+
+    @property
+    def bias(self) -> IntegerType:
+        return IntegerType(self.bias_bits, True)
+
+    @property
+    def max_shift(self) -> int:
+        return min(self.shift.interval.high, MAX_INTEGER_BITS - 1)
+
+
+def widths_by_types(machine: Machine, sums: IntegerType) -> dict[Types, NumberFormat]:
+    """The widths that every kind of requantisation between two types can hold.
+
+    A requantisation is `clamp(round_shift(…, shift) + zero, low, high)`, anywhere in a vector statement. Its kind is
+    what it scales: sums with a bias, one value, two, or a product of two. Of each kind the widest instruction counts,
+    so that another one of the same kind, or one that rounds for other purposes, changes no bits. Of all kinds the
+    narrowest counts. A width that no statement has is that of the array's sums: selection finds no instruction that
+    needs it, and says so.
+    """
+    limits = _without_fields(machine)
+    widest: dict[Types, dict[_Kind, NumberFormat]] = {}
+    for format in formats_with(machine, Role.COMPUTES):
+        for rounded in _requantisations(format.statement.expr):
+            to = format.destination.element.type
+            assert to is not None, f"{format.mnemonic} writes a structure"
+            kinds = widest.setdefault((_scaled_type(rounded, format, sums, to), to), {})
+            kind, widths = _kind_and_widths(rounded, limits)
+            kinds[kind] = max(kinds.get(kind, widths), widths, key=_as_tuple)
+    return {types: _narrowest(kinds.values(), limits) for types, kinds in widest.items()}
+
+
+_Kind = tuple[int, int, bool]
+"""Products, scales, and whether there is a bias."""
+
+
+def _without_fields(machine: Machine) -> NumberFormat:
+    """The widths where no statement has any."""
+    sums = max((f.destination.element.bits for f in formats_with(machine, Role.MULTIPLIES)), default=MAX_INTEGER_BITS)
+    return NumberFormat(sums, MAX_INTEGER_BITS.bit_length(), sums, machine.rounding)
+
+
+def narrowest(found: Iterable[NumberFormat], machine: Machine) -> NumberFormat:
+    """The widths that all of some hold."""
+    return _narrowest(found, _without_fields(machine))
+
+
+def _narrowest(found: Iterable[NumberFormat], limits: NumberFormat) -> NumberFormat:
+    scales, shifts, biases = zip(*map(_as_tuple, (*found, limits)), strict=True)
+    return NumberFormat(min(scales), min(shifts), min(biases), limits.rounding)
+
+
+def _as_tuple(number: NumberFormat) -> tuple[int, int, int]:
+    return number.scale_bits, number.shift_bits, number.bias_bits
+
+
+def _scaled_type(rounded: Expr, format: InstructionFormat, sums: IntegerType, to: IntegerType) -> IntegerType:
+    """The type of what a `round_shift` scales: sums, the widest operand, or what a requantisation inside it made."""
+    inside = list(_outside_of_rounding(rounded.args[0]))
+    if any(node.op in SUMMING for node in inside):
+        return sums
+    reads = (format.operand(node.name).element.type for node in inside if node.op is Op.SOURCE and not node.field)
+    return max((read for read in reads if read is not None), key=lambda each: each.bits, default=to)
+
+
+def _outside_of_rounding(expr: Expr) -> Iterator[Expr]:
+    """An expression's nodes, without those of requantisations in it."""
+    if expr.op is not Op.ROUND_SHIFT:
+        yield expr
+        for arg in expr.args:
+            yield from _outside_of_rounding(arg)
+
+
+def _requantisations(expr: Expr) -> Iterator[Expr]:
+    """Every `round_shift` that a clamp closes, with an offset added or without."""
+    for high in _nodes(expr, Op.MIN):
+        for low in (arg for arg in high.args if arg.op is Op.MAX):
+            for value in low.args:
+                inner = value.args if value.op is Op.ADD else (value,)
+                yield from (node for node in inner if node.op is Op.ROUND_SHIFT)
+
+
+def _kind_and_widths(rounded: Expr, limits: NumberFormat) -> tuple[_Kind, NumberFormat]:
+    value, count = rounded.args
+    products = _own_products(value)
+    # A signed scale, of a difference, has one bit more than its magnitude; a plain operand is no scale.
+    factors = [leaf for p in products for leaf in _leaves(p) if leaf.op is Op.IMMEDIATE or leaf.field]
+    scales = [leaf.range.high.bit_length() for leaf in factors]
+    biases = [min(leaf.range.bits for leaf in leaves) for p in products for leaves in _sums(p)]
+    shift = count.range.high.bit_length() if count.op in LEAVES else limits.shift_bits
+    scale, bias = min(scales, default=limits.scale_bits), min(biases, default=limits.bias_bits)
+    return (len(products), len(scales), bool(biases)), NumberFormat(scale, shift, bias, limits.rounding)
+
+
+def _own_products(value: Expr) -> list[Expr]:
+    """The products that a `round_shift` scales itself, not those of a requantisation inside it."""
+    if value.op is Op.ROUND_SHIFT:
+        return []
+    inner = [product for arg in value.args for product in _own_products(arg)]
+    return [value, *inner] if value.op is Op.MUL else inner
+
+
+def _nodes(expr: Expr, op: Op) -> Iterator[Expr]:
+    return (node for node in walk(expr) if node.op is op)
+
+
+def _leaves(expr: Expr) -> list[Expr]:
+    return [arg for arg in expr.args if arg.op in LEAVES]
+
+
+def _sums(product: Expr) -> Iterator[list[Expr]]:
+    """The operands of each `a + bias` that is multiplied."""
+    for arg in product.args:
+        if arg.op is Op.ADD and len(_leaves(arg)) == 2:
+            yield _leaves(arg)

@@ -1,0 +1,29 @@
+"""What `compiler` asks about a template: what its instructions are to a network, and how many are under way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum, auto
+
+from tilewright.isa.machine.engine import Engine
+
+
+class Role(Enum):
+    """What the instructions of an engine are to a network."""
+
+    MOVES = auto()  # words, between DRAM and the chip
+    MULTIPLIES = auto()  # vectors of channels by weight tiles, and adds up the products
+    COMPUTES = auto()  # words from words, lane by lane, as its statements say
+
+
+class Facet(ABC):
+    """The facts of a template; what is not abstract has the answer of engines that take what comes to them."""
+
+    @property
+    @abstractmethod
+    def role(self) -> Role:
+        """What its instructions are to a network: which statements are looked for among them."""
+
+    def most_under_way(self, engine: Engine) -> int:
+        """Operations that an engine may have started and not completed; 0 for any number."""
+        return 0

@@ -1,0 +1,52 @@
+"""Instructions by what they are to a network, and the cost of their work."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.compiler.templates.dma import burst_cycles
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.systolic import weight_tiles
+from tilewright.compiler.templates.table import facet_of, formats_with
+from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.isa.machine.memory import DRAM
+
+
+@pytest.mark.parametrize("name", shipped_machines())
+def test_roles_are_what_operands_and_statements_say(name: str) -> None:
+    machine = load_machine(name)
+    moving = [format for format in machine.formats.values() if DRAM in {operand.memory for operand in format.operands}]
+    multiplying = [format for format in machine.formats.values() if format.statement.dot is not None]
+
+    assert list(formats_with(machine, Role.MOVES)) == moving
+    assert list(formats_with(machine, Role.MULTIPLIES)) == multiplying
+    assert len(list(formats_with(machine, Role.COMPUTES))) == len(machine.formats) - len(moving) - len(multiplying)
+
+
+@pytest.mark.parametrize(("results", "summed", "tiles"), [(1, 1, 1), (8, 16, 1), (9, 16, 2), (17, 33, 9)])
+def test_weight_tiles_are_whole_or_at_an_edge(results: int, summed: int, tiles: int) -> None:
+    assert weight_tiles(load_machine("base16", ["array.rows=16", "array.cols=8", "lanes=8"]), results, summed) == tiles
+
+
+def test_many_short_runs_take_their_bursts_and_long_ones_their_beats() -> None:
+    machine = load_machine("base16")
+    engine = machine.formats["load_act"].engine
+    assert (machine.dram.latency_cycles, engine.dma.bursts) == (64, 16)
+
+    assert burst_cycles(machine, engine, np.array([30, 3000]), np.array([10, 10])).tolist() == [43.75, 3000]
+
+
+def test_only_transfers_have_a_limit_of_their_own() -> None:
+    machine = load_machine("base16")
+    limits = {name: facet_of(engine.template).most_under_way(engine) for name, engine in machine.engines.items()}
+    assert limits == {"load": 4, "mma": 0, "vec": 0, "store": 2}
+
+
+def test_only_the_table_names_templates(repository: Path) -> None:
+    """What else the compiler asks of an engine, it asks a facet or the instruction's statement."""
+    sources = [path for path in (repository / "compiler").rglob("*.py") if re.search(r"\bTemplate\b", path.read_text())]
+    assert sources == [repository / "compiler/templates/table.py"]

@@ -20,6 +20,7 @@ class Options:
     hard to search for a faster program, a row of `search.effort.EFFORTS`. `tuning`: the file with what searches found,
     which gets what it does not have; None: the user's cache. `fails_on_miss`: raise CompileError where a search would
     be needed. `joins_columns`: whether columns of tensors with few channels are joined where that pays.
+    `cuts_chains`: whether tensors pass through chains of layers in stripes where that pays.
     `verifies`: whether the result of each pass is held against the rules of its level. `passes`: the names of those
     that run, in this order, as `pass_list.passes_of` checks them; none: all, as the compiler has them.
     `planned`: what plans for this machine have found; it changes nothing but the time.
@@ -32,6 +33,7 @@ class Options:
     tuning: Path | None = None
     fails_on_miss: bool = False
     joins_columns: bool = True
+    cuts_chains: bool = True
     verifies: bool = False
     passes: tuple[str, ...] = ()
     shapes: Shapes = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -35,8 +35,10 @@ from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.batches import separate_batches
 from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.parts import leave_inputs_in_place
 from tilewright.compiler.options import Options
+from tilewright.compiler.search.known_chains import KnownChains
 from tilewright.compiler.search.pace import in_best_pace
 from tilewright.compiler.select.channel_tables import look_up
 from tilewright.compiler.select.column_sums import sum_columns
@@ -47,17 +49,18 @@ from tilewright.compiler.select.read_sums import read_sums
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.windows import separate_windows
 from tilewright.compiler.simplify import simplify
+from tilewright.compiler.stripes.decide import cut_chains
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import MODEL, Program
 
-CyclesOf = Callable[[tuple[str, ...], Machine, Graph], int | None]
-"""The exact cycles of a graph on a machine by passes of these names, if those that measure do nothing to it; None if
-it has no program."""
+CyclesOf = Callable[[Collection[str], tuple[str, ...], Machine, Graph | NestProgram], int | None]
+"""The exact cycles of a network on a machine by those passes of the second names that come after all of the first; None
+if it has no program. Passes that measure do nothing to it."""
 
-SIDE_BY_SIDE, COLUMNS = "side-by-side", "columns"
-"""These passes measure their choices with the passes after both."""
+SIDE_BY_SIDE, COLUMNS, STRIPES = "side-by-side", "columns", "stripes"
+"""These passes measure their choices: the first two with the passes after both."""
 
 MACHINE_FROM = SIDE_BY_SIDE
 """This pass is the first that looks at the machine."""
@@ -127,19 +130,19 @@ def in_order(passes: tuple[AnyPass, ...]) -> tuple[AnyPass, ...]:
 def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
     """Every pass, in order. Two measure their choices by the cycles of what the passes after both make of them."""
 
+    def of_graphs(machine: Machine, options: Options) -> Callable[[Graph], int | None]:
+        return partial(cycles_of, (SIDE_BY_SIDE, COLUMNS), options.passes, machine)
+
     def stand(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
-        return (
-            join_products(graph, machine, partial(cycles_of, options.passes, machine))
-            if options.joins_columns
-            else graph
-        )
+        return join_products(graph, machine, of_graphs(machine, options)) if options.joins_columns else graph
 
     def join(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
-        return (
-            join_columns(graph, machine, partial(cycles_of, options.passes, machine))
-            if options.joins_columns
-            else graph
-        )
+        return join_columns(graph, machine, of_graphs(machine, options)) if options.joins_columns else graph
+
+    def cut(nests: NestProgram, machine: Machine, options: Options, blame: Blame) -> NestProgram:
+        measure = partial(cycles_of, (STRIPES,), options.passes, machine)
+        known = KnownChains(machine, options)
+        return cut_chains(nests, machine, measure, known, options.effort) if options.cuts_chains else nests
 
     rows = (  # a tuple of its own, so that the type checker compares each row with its levels
         Pass("import", MODELS, GRAPH, _import),
@@ -157,6 +160,7 @@ def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
         Pass("windows", NESTS, NESTS, lambda nests, machine, options, blame: separate_windows(nests, machine)),
         Pass("read-sums", NESTS, NESTS, lambda nests, machine, options, blame: read_sums(nests, machine)),
         Pass("parts", NESTS, NESTS, lambda nests, machine, options, blame: leave_inputs_in_place(nests, machine)),
+        Pass(STRIPES, NESTS, NESTS, cut),
         Pass("select", NESTS, COVERS, lambda nests, machine, options, blame: select(nests, machine, blame)),
         Pass("tile", COVERS, TILES, _tile),
         Pass("schedule", TILES, TILES, _schedule),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
 from tilewright.compiler.fitting import Covered, cover, fit, fit_larger
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.levels import GRAPH, Form, Source
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList, chosen, listed
 from tilewright.compiler.passes import COLUMNS, MACHINE_FROM, PLACED_BY, SIDE_BY_SIDE, TILED_BY, AnyPass, all_passes
@@ -132,7 +133,7 @@ def resume(
 
 def compared_columns(graph: Graph, machine: Machine) -> list[Measured]:
     """What the pass `columns` compares for a graph, with the cycles that decide."""
-    return measured(graph, machine, partial(_cycles_of_graph, (), machine))
+    return measured(graph, machine, partial(_cycles_of, (SIDE_BY_SIDE, COLUMNS), (), machine))
 
 
 def pass_names() -> tuple[str, ...]:
@@ -201,11 +202,13 @@ def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
     return run_to_program(passes.passes[passes.position(TILED_BY) + 1 :], tiles, machine, options, None)
 
 
-def _cycles_of_graph(names: tuple[str, ...], machine: Machine, graph: Graph) -> int | None:
-    """The exact cycles of a graph whose columns stay as they are, without a search; None if it has no program."""
-    options, passes = Options(effort=0, passes=names), passes_of(names)
+def _cycles_of(
+    after: Collection[str], names: tuple[str, ...], machine: Machine, network: Graph | NestProgram
+) -> int | None:
+    """The exact cycles of a network by the passes after some of them, without a search; None if it has no program."""
+    options, passes = Options(effort=0, passes=names, cuts_chains=False), passes_of(names)
     try:
-        covered = cover(passes, passes.after((SIDE_BY_SIDE, COLUMNS)), graph, machine, options)
+        covered = cover(passes, passes.after(after), network, machine, options)
         assert covered is not None
         placed = fit(passes, covered, options, None, Alike(), finisher_of(passes, machine))
         return exact_cycles(
@@ -215,5 +218,5 @@ def _cycles_of_graph(names: tuple[str, ...], machine: Machine, graph: Graph) -> 
         return None
 
 
-PASSES = PassList.standard(all_passes(_cycles_of_graph))
+PASSES = PassList.standard(all_passes(_cycles_of))
 """Every pass, in order: its name is what `--dump-after` takes."""

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 EIGHTHS = 8
 """All of a memory."""
+
+
+class Mix(Enum):
+    """Which operation an engine takes next, of layers beside each other."""
+
+    FRONT_FIRST = "front first"  # that of the layer in front, if it wants the engine in time
+    BALANCED = "balanced"  # that of the layer in front; where another engine would stand still, what gives it most work
+    ROW_BY_ROW = "row by row"  # that of the layer which has come least far
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +22,12 @@ class Ahead:
     """`loads`: so many loads at most may pass an operation; None: as many as there is room for.
 
     `eighths`: what operations ahead of their turn may fill of each memory, besides what is there at their turn anyway.
-    `by_rows`: layers beside each other go on together, row by row; if not, the one in front goes first.
+    `mix`: how layers beside each other are mixed; None: balanced where layers are in stripes, else front first.
     """
 
     loads: int | None = None
     eighths: int = EIGHTHS
-    by_rows: bool = False
+    mix: Mix | None = None
 
 
 EVERYTHING_AHEAD = Ahead()

@@ -19,6 +19,7 @@ from tilewright.isa.program.program import Layer, Program
 def emit(tiles: TileProgram, placement: Placement, waits: Waits, metadata: Mapping[str, str] | None = None) -> Program:
     """The program; deterministic. Raises CompileError for a value that its field cannot hold."""
     require_countable(tiles)
+    layers, of_operations = _layers(tiles)
     return Program(
         machine=tiles.machine,
         instructions=_instructions(tiles, placement, waits),
@@ -26,8 +27,8 @@ def emit(tiles: TileProgram, placement: Placement, waits: Waits, metadata: Mappi
         workspace_bytes=placement.workspace_bytes,
         inputs=tiles.inputs,
         outputs=tiles.outputs,
-        layers=_layers(tiles),
-        provenance=tuple(operation.layer for operation in tiles.operations),
+        layers=layers,
+        provenance=of_operations,
         input_bytes=tiles.input_bytes,
         output_bytes=tiles.output_bytes,
         metadata=dict(metadata or {}),
@@ -65,17 +66,24 @@ def _places(format: InstructionFormat) -> list[tuple[str, str, str]]:
     ]
 
 
-def _layers(tiles: TileProgram) -> tuple[Layer, ...]:
-    """Each layer starts after the last computing or storing instruction of the layers before it.
+def _layers(tiles: TileProgram) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
+    """The layers, those of one name as one, and which of them each operation belongs to.
 
-    Loads may run ahead of their layer, so they do not mark where it begins.
+    Each layer starts after the last computing or storing instruction of the layers before it. Loads may run ahead of
+    their layer, so they do not mark where it begins.
     """
-    ends = [0] * len(tiles.layers)
-    for index, (operation, engine) in enumerate(zip(tiles.operations, tiles.of_each(engines), strict=True)):
+    numbers: dict[str, int] = {}
+    of_parts = [numbers.setdefault(layer.name, len(numbers)) for layer in tiles.layers]
+    of_operations = tuple([of_parts[operation.layer] for operation in tiles.operations])
+    macs, ends = [0] * len(numbers), [0] * len(numbers)
+    for layer, number in zip(tiles.layers, of_parts, strict=True):
+        macs[number] += layer.macs
+    for index, (number, engine) in enumerate(zip(of_operations, tiles.of_each(engines), strict=True)):
         if not fills(engine):
-            ends[operation.layer] = index + 1
+            ends[number] = index + 1
     layers, start = [], 0
-    for layer, end in zip(tiles.layers, ends, strict=True):
-        layers.append(Layer(layer.name, start, layer.nodes, layer.macs) if start else layer)
-        start = max(start, end)
-    return tuple(layers)
+    for number in range(len(numbers)):
+        first = tiles.layers[of_parts.index(number)]
+        layers.append(Layer(first.name, start, first.nodes, macs[number]))
+        start = max(start, ends[number])
+    return tuple(layers), of_operations

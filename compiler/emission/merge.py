@@ -1,7 +1,7 @@
 """Orders of the operations of several layers, each worked out by stepping through the machine without its loads.
 
-`one_by_one` leaves the operations as they are. `front_first` and `row_by_row` mix the tiles of layers behind each
-other. Loads come with the operation that needs them, as soon as they can; the scheduler moves them ahead.
+`one_by_one` leaves the operations as they are. `balanced`, `front_first` and `row_by_row` mix the tiles of layers
+behind each other. Loads come with the operation that needs them, as soon as they can; the scheduler moves them ahead.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.compiler.emission.ahead import Mix
 from tilewright.compiler.emission.dependences import Dependences
 from tilewright.compiler.emission.load_plan import NEVER, fills
 from tilewright.compiler.emission.room import Residents, Room
-from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.engine import Dma, Engine
 from tilewright.isa.templates.work import Work
 
 LAYERS_BESIDE = 2
@@ -79,6 +80,64 @@ def one_by_one(section: Section) -> Merged:
     own = {engine: (queue,) for engine, queue in queues.items()}
     state.run(lambda engine: own.get(engine, ()))
     return state.merged
+
+
+def balanced(section: Section) -> Merged:
+    """The layer in front goes first, unless an engine would stand still: then that goes first which gives it most work.
+
+    Example, a layer of products of which the vector engine has little to do, and behind it one of which it has much: as
+    soon as the vector engine has nothing left, the array works for the second, and then goes on with the first.
+    """
+    state = _State(section)
+    by_layer = [_by_engine(steps, section) for steps in state.layers]
+    gives, front = _gives(by_layer, section), 0
+    while not state.is_done:
+        while not any(by_layer[front].values()):
+            front += 1
+        beside = LAYERS_BESIDE if section.fronts[front] else 0
+        found = [
+            (state.start(queue[0]), at, engine, queue)
+            for at, own in enumerate(by_layer[front : front + beside + 1], front)
+            for engine, queue in own.items()
+            if queue and not queue[0].open
+        ]
+        soonest = {engine: min(start for start, _, own, _ in found if own is engine) for _, _, engine, _ in found}
+        best, taken = (NEVER, 0.0), Steps()
+        for start, at, engine, queue in found:
+            others = [other for other in gives[at] if other is not engine]
+            stands_still = any(soonest.get(other, NEVER) > start for other in others)
+            key = start, -gives[at][engine] if stands_still and engine in gives[at] else float(at)
+            if key < best and state.has_room(queue[0], start):
+                best, taken = key, queue
+        state.take(taken.popleft(), best[0])
+    return state.merged
+
+
+def _gives(by_layer: Sequence[Mapping[Engine, Steps]], section: Section) -> list[dict[Engine, float]]:
+    """For each layer and computing engine, the cycles of work for others that each of its own cycles there gives.
+
+    Layers behind it of which the engine has nothing to do count as well.
+    """
+    busy = [
+        {
+            engine: sum(section.durations[step.operation].busy for step in queue)
+            for engine, queue in own.items()
+            if not isinstance(engine.settings, Dma)
+        }
+        for own in by_layer
+    ]
+    gives: list[dict[Engine, float]] = []
+    for at, own in enumerate(busy):
+        found = {}
+        for engine, cycles in own.items():
+            others = sum(own.values()) - cycles
+            for behind in busy[at + 1 :]:
+                if engine in behind:
+                    break
+                others += sum(behind.values())
+            found[engine] = others / max(1, cycles)
+        gives.append(found)
+    return gives
 
 
 def row_by_row(section: Section) -> Merged:
@@ -151,6 +210,10 @@ class _State:
     def merged(self) -> Merged:
         return Merged(self._order, self._starts)
 
+    @property
+    def is_done(self) -> bool:
+        return len(self._order) == len(self.section.span)
+
     def _opened(self) -> Mapping[int, list[_Step]]:
         """For each operation, the other steps that come after it."""
         before, first = self.section.before, self.section.span.start
@@ -168,7 +231,7 @@ class _State:
 
         Of those that can start in the same cycle, the one that has come least far.
         """
-        while len(self._order) < len(self.section.span):
+        while not self.is_done:
             best, taken = (NEVER, 0.0), Steps()
             for queue in (queue for engine in self._engines for queue in queues(engine)):
                 if queue and not queue[0].open:
@@ -284,3 +347,11 @@ def _steps_of(operations: Sequence[int], engines: Sequence[Engine], before: Depe
             steps.append(_Step(index, tuple(together), reads))
             together = []
     return steps
+
+
+MERGES: Mapping[Mix, Callable[[Section], Merged]] = {
+    Mix.BALANCED: balanced,
+    Mix.FRONT_FIRST: front_first,
+    Mix.ROW_BY_ROW: row_by_row,
+}
+"""What mixes layers in each way."""

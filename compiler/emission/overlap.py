@@ -4,8 +4,8 @@ Example: a layer of products is followed by one of the vector engine, and each t
 first. One layer after the other, either engine stands still half of the time. In this order, the vector engine takes a
 tile of the second layer whenever it would otherwise wait for the next product.
 
-There are two such orders (`merge`). Stretches of layers for which the order takes as long as one layer after the other
-stay as they are.
+There are three such orders (`merge`). Stretches of layers for which the order takes as long as one layer after the
+other stay as they are.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tilewright.compiler.emission.ahead import Mix
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.merge import LAYERS_BESIDE, Merged, Section, front_first, one_by_one, row_by_row
+from tilewright.compiler.emission.merge import LAYERS_BESIDE, MERGES, Merged, Section, one_by_one
 from tilewright.compiler.emission.room import Residents
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.templates.work import Work
@@ -42,12 +43,14 @@ class Overlap:
 
 def overlapped(
     layers: Sequence[int], engines: Sequence[Engine], durations: Sequence[Work], before: Dependences,
-    residents: Residents, in_order: Sequence[int], kept: Container[int] = (), by_rows: bool = False,
+    residents: Residents, in_order: Sequence[int], kept: Container[int] = (), mix: Mix | None = None,
+    in_pieces: Container[int] = (),
 ) -> Overlap | None:  # fmt: skip
     """Another order of the operations that keeps all dependences; None if it would save too little.
 
     `layers`, `engines`, `durations` and `before` are those of the operations, and `in_order` is the start of each if
-    one layer follows the other. `kept`: layers that are not to be mixed with others. `by_rows`: as `Ahead` says.
+    one layer follows the other. `kept`: layers that are not to be mixed with others. `mix`: how they are mixed; None:
+    balanced where layers are `in_pieces`, so that no engine waits for a whole one, and front first elsewhere.
     """
     is_by_layers = all(earlier <= later for earlier, later in pairwise(layers))
     if not is_by_layers:
@@ -60,7 +63,9 @@ def overlapped(
         section = Section(
             layers, engines, durations, before, residents, in_order, span, fronts[group.start : group.stop]
         )
-        stretches += _stretches(section, row_by_row if by_rows else front_first)
+        has_pieces = any(number in in_pieces for number in numbers[group.start : group.stop])
+        usual = Mix.BALANCED if has_pieces else Mix.FRONT_FIRST
+        stretches += _stretches(section, MERGES[mix or usual])
     return _worth_it(stretches, in_order)
 
 

@@ -8,6 +8,7 @@ starts: whatever stands before an operation starts no later than it, so no full 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -49,7 +50,15 @@ def schedule(
     order = found.by_start
     layers = [operation.layer for operation in program.operations]
     beside = overlapped(
-        layers, work.engines, work.durations, work.before, work.residents, found.planned, work.kept, ahead.by_rows
+        layers,
+        work.engines,
+        work.durations,
+        work.before,
+        work.residents,
+        found.planned,
+        work.kept,
+        ahead.mix,
+        _in_pieces(program),
     )
     if beside is not None:
         other = _ordered(work.in_order(beside.order))
@@ -58,6 +67,12 @@ def schedule(
     if in_order:
         program = program.with_remarks({"order": NONE_AHEAD.format(" in " + " and ".join(sorted(in_order)))})
     return program.in_order(order)
+
+
+def _in_pieces(program: TileProgram) -> frozenset[int]:
+    """The numbers of layers that are pieces of one: their names are the same."""
+    counts = Counter(layer.name for layer in program.layers)
+    return frozenset(number for number, layer in enumerate(program.layers) if counts[layer.name] > 1)
 
 
 @dataclass(frozen=True, slots=True)

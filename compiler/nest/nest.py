@@ -100,6 +100,7 @@ class Nest:
     result: Access
     expr: Expr
     macs: int  # multiply-accumulates of the ONNX operators, padding included
+    layer: str = ""  # what it is a part of, where that has another name
 
 
 @dataclass(frozen=True)

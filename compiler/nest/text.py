@@ -165,6 +165,7 @@ def _print_nest(nest: Nest, program: NestProgram) -> Operation:
         "result": print_access(nest.result),
         **print_expression(nest),
         "macs": nest.macs,
+        **({"layer": nest.layer} if nest.layer else {}),
     }
     return Operation(COMPUTE, tensors, attributes=attributes, operand_types=tuple(_type(n, program) for n in tensors))
 
@@ -175,7 +176,7 @@ def _type(name: str, program: NestProgram) -> str:
     return print_memref(program.constants[name].shape, program.constant_types[name])
 
 
-NEST = ("name", "nodes", "loops", "reads", "result", "values", "expr", "ranges", "rounding", "macs")
+NEST = ("name", "nodes", "loops", "reads", "result", "values", "expr", "ranges", "rounding", "macs", "layer")
 """The attributes of a nest."""
 
 
@@ -199,4 +200,5 @@ def _parse_nest(operation: Operation) -> Nest:
         accesses[-1],
         expr,
         attribute(operation, "macs", int),
+        attribute(operation, "layer", str) if "layer" in operation.attributes else "",
     )

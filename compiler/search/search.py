@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.attempts import first_order_that_fits, frugal
-from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
+from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead, Mix
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
@@ -100,8 +100,9 @@ def search_ahead(tiles: TileProgram, options: Options, finisher: Finisher) -> Ah
                 found[ahead] = cycles
         return min(found, key=found.__getitem__, default=options.ahead)
 
-    by_rows = best_of(replace(EVERYTHING_AHEAD, by_rows=by_rows) for by_rows in (False, True)).by_rows
-    return best_of(replace(ahead, by_rows=way) for way in (by_rows, not by_rows) for ahead in AHEAD[1:])
+    best = best_of(replace(EVERYTHING_AHEAD, mix=mix) for mix in Mix).mix
+    ways = sorted(Mix, key=lambda mix: mix is not best)  # the best first, the others in their order
+    return best_of(replace(ahead, mix=mix) for mix in ways for ahead in AHEAD[1:])
 
 
 def _cycles(tiles: TileProgram, options: Options, work: Budget, finisher: Finisher) -> int | None:
@@ -140,12 +141,13 @@ def _is_far_from(best: int, cycles: int | None) -> bool:
     return cycles is None or cycles > best * (1 + FAR)
 
 
-def _without_array(program: Program, counters: RunCounters) -> list[int]:
+def _without_array(program: Program, counters: RunCounters) -> dict[str, int]:
     """For each layer, its own cycles in which the array has nothing in flight."""
     of_layer = instructions_of_layers(program, program.layers)
     owners = cycle_owners(program, of_layer, counters)
     others = [at for at, engine in enumerate(owners.order) if facet_of(engine.template).role is not Role.MULTIPLIES]
-    return [int(own) for own in owners.cycles(len(program.layers))[:, [*others, IDLE]].sum(axis=1)]
+    own = owners.cycles(len(program.layers))[:, [*others, IDLE]].sum(axis=1)
+    return {layer.name: int(cycles) for layer, cycles in zip(program.layers, own, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,9 @@ class _Search:
             tiles = self._tiles(plan, range(len(plan.choices)))
             measured = _measured(tiles, self._options, self._work, self._finisher)
             if measured is not None:
-                self._tiling, self._plan, self._lost = tiling, plan, _without_array(measured.program, measured.counters)
+                self._tiling, self._plan = tiling, plan
+                of_layers = _without_array(measured.program, measured.counters)
+                self._lost = [of_layers[layer.name] for layer in plan.layers]
                 return measured.counters.cycles
         return None
 

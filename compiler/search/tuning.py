@@ -4,20 +4,24 @@ follows from."""
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tilewright import compiler, isa, simulator
-from tilewright.compiler.emission.ahead import EIGHTHS, Ahead
+from tilewright.compiler.emission.ahead import EIGHTHS, Ahead, Mix
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.stripes.cut import Stripes
+from tilewright.compiler.stripes.decide import Measured
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.file_hash import folder_of, hash_of_files
 from tilewright.isa.folders.cache import cache_folder, digest
@@ -25,11 +29,13 @@ from tilewright.isa.folders.locks import locked
 from tilewright.isa.folders.whole_file import read_own, read_regular, write_whole
 from tilewright.isa.outside import OutsideError, from_json
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Changes with the form of an entry."""
 
 MOST_BYTES = 1 << 26
 """The largest file of tunings: an entry of a large network takes some 20,000 bytes."""
+
+Kept = TypeVar("Kept")
 
 Count = Annotated[int, Meta(ge=1, le=1 << 40)]
 
@@ -46,7 +52,7 @@ class _Ahead(Struct, frozen=True):
 
     loads: Annotated[int, Meta(ge=0, le=1 << 40)] | None
     eighths: Annotated[int, Meta(ge=1, le=EIGHTHS)]
-    by_rows: bool
+    mix: Mix | None
 
 
 class _Entry(Struct, frozen=True):
@@ -60,14 +66,30 @@ class _Entry(Struct, frozen=True):
     ahead: _Ahead
 
 
+class _Chain(Struct, frozen=True):
+    """A `Measured` chain; without `rows`, it is better as it is."""
+
+    before: Count | None
+    after: Count | None
+    rows: Count | None
+    channels: Count | None
+
+
 class _File(Struct, frozen=True):
     """A file of the user's own."""
 
-    format: Literal[3] = msgspec.field(name="tilewright tuning")
+    format: Literal[4] = msgspec.field(name="tilewright tuning")
     entries: dict[str, _Entry]
+    chains: dict[str, _Chain] = {}
 
 
-_ENTRY, _FILE = msgspec.json.Decoder(_Entry), msgspec.json.Decoder(_File)
+class _Format(Struct, frozen=True):
+    """What files of all formats say."""
+
+    format: int = msgspec.field(name="tilewright tuning")
+
+
+_ENTRY, _CHAIN, _FILE = msgspec.json.Decoder(_Entry), msgspec.json.Decoder(_Chain), msgspec.json.Decoder(_File)
 
 
 @dataclass(frozen=True)
@@ -83,12 +105,7 @@ def recall(key: str, file: Path | None) -> Tuning | None:
 
     An entry of the cache that is damaged counts as none. Raises CompileError for a damaged file of the user's own.
     """
-    if file is None:
-        try:
-            return _parse(from_json(_ENTRY, read_own(_kept_at(key), MOST_BYTES)))
-        except (OSError, OutsideError):
-            return None
-    entry = _entries(file).get(key)
+    entry = _in_cache(_ENTRY, key) if file is None else _read(file).entries.get(key)
     return None if entry is None else _parse(entry)
 
 
@@ -97,23 +114,30 @@ def remember(key: str, tuning: Tuning, file: Path | None) -> None:
 
     Raises CompileError for a file of the user's own that cannot be written to, or is damaged.
     """
-    if file is None:
-        with suppress(OSError):
-            path = _kept_at(key)
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(path, _text(_print(tuning)))
-        return
-    try:
-        with locked(_lock_of(file)):  # nobody else's entry is lost between reading and writing
-            write_whole(file, _text(_File(format=FORMAT, entries={**_entries(file), key: _print(tuning)})))
-    except OSError as error:
-        raise CompileError(str(file), f"cannot be written ({error.strerror})") from error
+    entry = _print(tuning)
+    _keep(key, entry, file, lambda own: replace(own, entries={**own.entries, key: entry}))
+
+
+def recall_chain(key: str, file: Path | None) -> Measured | None:
+    """What was found of a chain of layers, as `recall`."""
+    entry = _in_cache(_CHAIN, key) if file is None else _read(file).chains.get(key)
+    if entry is None:
+        return None
+    return Measured(entry.before, entry.after, None if entry.rows is None else Stripes(entry.rows, entry.channels))
+
+
+def remember_chain(key: str, found: Measured, file: Path | None) -> None:
+    """Keep what was found of a chain of layers, as `remember`."""
+    stripes = found.stripes
+    rows, channels = (None, None) if stripes is None else (stripes.rows, stripes.channels)
+    entry = _Chain(found.before, found.after, rows, channels)
+    _keep(key, entry, file, lambda own: replace(own, chains={**own.chains, key: entry}))
 
 
 def tuning_key(selection: Selection, options: Options) -> str:
     """A hash of all that a search's result follows from: the machine, the layers, the options and the search itself."""
     machine, nests = selection.machine, selection.program
-    digest = hashlib.sha256(f"{FORMAT} {_code()} {machine.hash} {options.effort} {options.passes}".encode())
+    digest = hashlib.sha256(f"{FORMAT} {code_hash()} {machine.hash} {options.effort} {options.passes}".encode())
     digest.update(repr(_print(Tuning(options.tiling, options.ahead))).encode())
     digest.update(repr((machine.memories, machine.engines, list(machine.formats))).encode())
     digest.update(repr((nests.buffers, nests.inputs, nests.outputs)).encode())
@@ -128,7 +152,7 @@ def tuning_key(selection: Selection, options: Options) -> str:
 
 
 @cache
-def _code() -> str:
+def code_hash() -> str:
     """A hash of the code of the packages that decide what a search finds."""
     return hash_of_files(folder_of(package) for package in (compiler, isa, simulator))
 
@@ -148,21 +172,53 @@ def _lock_of(file: Path) -> Path:
     return folder / digest(str(file.resolve()))
 
 
-def _entries(file: Path) -> dict[str, _Entry]:
-    """The entries of a file of the user's own; none if there is no file. Raises CompileError for another one."""
+def _in_cache(decoder: msgspec.json.Decoder[Kept], key: str) -> Kept | None:
+    """What is kept in the cache; a damaged entry counts as none."""
     try:
-        return from_json(_FILE, read_regular(file, MOST_BYTES)).entries
+        return from_json(decoder, read_own(_kept_at(key), MOST_BYTES))
+    except (OSError, OutsideError):
+        return None
+
+
+def _keep(key: str, entry: _Entry | _Chain, file: Path | None, added: Callable[[_File], _File]) -> None:
+    """Keep an entry in the cache, or what `added` makes of the user's file there."""
+    if file is None:
+        with suppress(OSError):
+            path = _kept_at(key)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, _text(entry))
+        return
+    try:
+        with locked(_lock_of(file)):  # nobody else's entry is lost between reading and writing
+            write_whole(file, _text(added(_read(file))))
+    except OSError as error:
+        raise CompileError(str(file), f"cannot be written ({error.strerror})") from error
+
+
+def _read(file: Path) -> _File:
+    """A file of the user's own; an empty one if there is none. Raises CompileError for another kind of file."""
+    try:
+        return from_json(_FILE, read_regular(file, MOST_BYTES))
     except FileNotFoundError:
-        return {}
+        return _File(format=FORMAT, entries={})
     except OSError as error:
         raise CompileError(str(file), f"cannot be read ({error.strerror})") from error
     except OutsideError as error:
-        raise CompileError(
-            str(file), f"is not a tuning file: {error}", remedy="give the name of a new file, or delete this one"
-        ) from error
+        other = _other_format(file)
+        fact = f"is not a tuning file: {error}" if other is None else f"has format {other}; this version keeps {FORMAT}"
+        raise CompileError(str(file), fact, remedy="give the name of a new file, or delete this one") from error
 
 
-def _text(content: _Entry | _File) -> bytes:
+def _other_format(file: Path) -> int | None:
+    """The format of a file that another version wrote; None if it is none, or if its format is not the reason."""
+    try:
+        found = from_json(msgspec.json.Decoder(_Format), read_regular(file, MOST_BYTES)).format
+    except (OSError, OutsideError):
+        return None
+    return None if found == FORMAT else found
+
+
+def _text(content: _Entry | _Chain | _File) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1) + b"\n"
 
 
@@ -177,11 +233,11 @@ def _print(tuning: Tuning) -> _Entry:
         limits=dict(tiling.limits),
         off_chip=sorted(tiling.off_chip),
         tiles={nest: _Tile(dict(tile.sizes), tile.points_outer) for nest, tile in tiling.tiles.items()},
-        ahead=_Ahead(ahead.loads, ahead.eighths, ahead.by_rows),
+        ahead=_Ahead(ahead.loads, ahead.eighths, ahead.mix),
     )
 
 
 def _parse(entry: _Entry) -> Tuning:
     cuts = {nest: TileSizes(tile.sizes, tile.points_outer) for nest, tile in entry.tiles.items()}
     tiling = TilingOptions(entry.budget_fraction, entry.residency, entry.limits, frozenset(entry.off_chip), cuts)
-    return Tuning(tiling, Ahead(entry.ahead.loads, entry.ahead.eighths, entry.ahead.by_rows))
+    return Tuning(tiling, Ahead(entry.ahead.loads, entry.ahead.eighths, entry.ahead.mix))

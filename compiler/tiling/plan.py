@@ -344,4 +344,6 @@ def _layers(nests: NestProgram, within: Mapping[int, int]) -> tuple[Layer, ...]:
     macs = [nest.macs for nest in nests.nests]
     for inner, outer in within.items():
         macs[outer], macs[inner] = macs[outer] + macs[inner], 0
-    return tuple([Layer(n.name, 0, tuple(map(str, n.nodes)), own) for n, own in zip(nests.nests, macs, strict=True)])
+    return tuple(
+        [Layer(n.layer or n.name, 0, tuple(map(str, n.nodes)), own) for n, own in zip(nests.nests, macs, strict=True)]
+    )

@@ -12,11 +12,11 @@ import pytest
 from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
 from tilewright.compiler.emission import overlap
 from tilewright.compiler.emission import schedule as scheduling
-from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead
+from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead, Mix
 from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import starts_in_order
-from tilewright.compiler.emission.merge import Section, front_first, one_by_one, row_by_row
+from tilewright.compiler.emission.merge import MERGES, Section, front_first, one_by_one
 from tilewright.compiler.emission.overlap import Overlap, overlapped
 from tilewright.compiler.emission.room import Residents
 from tilewright.compiler.emission.schedule import schedule
@@ -88,11 +88,12 @@ def products_and_short_products(build: TileBuilder) -> TileProgram:
     return in_layers(build, lambda _: product(build), short)
 
 
-def order_of(program: TileProgram) -> list[int] | None:
+def order_of(program: TileProgram, mix: Mix = Mix.FRONT_FIRST) -> list[int] | None:
     engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
     layers = [operation.layer for operation in program.operations]
     times, before = durations(program), dependences(program)
-    found = overlapped(layers, engines, times, before, Residents(program), starts_in_order(engines, times, before))
+    in_order = starts_in_order(engines, times, before)
+    found = overlapped(layers, engines, times, before, Residents(program), in_order, mix=mix)
     return None if found is None else found.order
 
 
@@ -125,16 +126,25 @@ def test_the_vector_engine_takes_tiles_of_the_next_layer_between_those_of_the_fi
 def test_layers_that_want_the_same_engine_go_on_row_by_row() -> None:
     """One layer after the other, the vector engine stands still during the first. The array never waits here."""
     program = products_and_short_products(builder())
-    front, rows = (schedule(program, Ahead(by_rows=by_rows)) for by_rows in (False, True))
+    front, rows = (schedule(program, Ahead(mix=mix)) for mix in (Mix.FRONT_FIRST, Mix.ROW_BY_ROW))
     assert layers_of(front, "mma") == [*[0] * TILES, *[1] * TILES]
     assert layers_of(rows, "mma")[:6] == [0, 0, 1, 1, 0, 0]
     saved = cycles(program, front.operations) - cycles(program, rows.operations)
     assert saved > (TILES - 3) * (LENGTH - VECTORS // 5) * WORDS
 
 
+def test_an_engine_that_would_stand_still_gets_work_first() -> None:
+    """The array has work for itself all the time; what it does for the second layer keeps the vector engine busy."""
+    program = products_and_short_products(builder())
+    front, balanced = (schedule(program, Ahead(mix=mix)) for mix in (Mix.FRONT_FIRST, Mix.BALANCED))
+    assert layers_of(balanced, "mma")[:4] == [0, 0, 1, 1]
+    saved = cycles(program, front.operations) - cycles(program, balanced.operations)
+    assert saved > (TILES - 3) * (LENGTH - VECTORS // 5) * WORDS
+
+
 def test_nothing_is_begun_beside_a_layer_that_is_no_front() -> None:
     program = products_and_short_products(builder())
-    for merge in (row_by_row, front_first):
+    for merge in MERGES.values():
         mixed, apart = (merge(section_of(program, is_front, False)).order for is_front in (True, False))
         layers = [[program.operations[index].layer for index in order] for order in (mixed, apart)]
         assert sorted(layers[0]) == layers[1] != layers[0]
@@ -229,16 +239,16 @@ def test_a_layer_that_needs_all_of_the_one_before_waits_for_it() -> None:
     assert order_of(build.program()) is None
 
 
-@pytest.mark.parametrize("by_rows", [False, True])
-def test_takes_no_words_that_the_layer_in_front_needs(by_rows: bool) -> None:
+@pytest.mark.parametrize("mix", Mix)
+def test_takes_no_words_that_the_layer_in_front_needs(mix: Mix) -> None:
     """What all products read fills half of the memory, and so does each rescale."""
     build = builder("memories.act.kib=4")
     whole = build.load("act", 128)
     program = in_layers(build, lambda _: product(build, whole), partial(rescale, build, size=140))
     section = section_of(program)
-    merged = (row_by_row if by_rows else front_first)(section)
+    merged = MERGES[mix](section)
     assert [program.operations[index].layer for index in merged.order] == [one.layer for one in program.operations]
-    assert layers_of(schedule(program, Ahead(by_rows=by_rows)), "vec") == [*[0] * TILES, *[1] * TILES]
+    assert layers_of(schedule(program, Ahead(mix=mix)), "vec") == [*[0] * TILES, *[1] * TILES]
     finished(program, Options(), program.machine)  # raises DoesNotFit if they do not fit
 
 

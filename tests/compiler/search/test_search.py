@@ -14,7 +14,7 @@ from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tests.compiler.pipelines import simulated
 from tests.digits import MODEL, images
-from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD, Ahead
+from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD, Ahead, Mix
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model, finished, finisher_for
@@ -101,9 +101,9 @@ def test_of_all_orders_that_are_tried_the_fastest_is_taken() -> None:
     decided: Options = kept[DECIDED]
     orders = {
         way: cycles(compile_model(model, of, Options(tiling=decided.tiling, ahead=way, effort=0)))
-        for way in (replace(ahead, by_rows=by_rows) for ahead in search.AHEAD for by_rows in (False, True))
+        for way in (replace(ahead, mix=mix) for ahead in search.AHEAD for mix in Mix)
     }
-    assert orders[decided.ahead] == min(orders.values()) < orders[EVERYTHING_AHEAD]
+    assert orders[decided.ahead] == min(orders.values()) < orders[replace(EVERYTHING_AHEAD, mix=Mix.FRONT_FIRST)]
 
 
 def test_rows_are_taken_where_the_program_is_faster_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,10 +112,11 @@ def test_rows_are_taken_where_the_program_is_faster_with_them(monkeypatch: pytes
     for is_slower in (True, False):
 
         def measured(_: object, options: Options, *__: object, is_slower: bool = is_slower) -> int:
-            return 100 + options.ahead.by_rows * (1 if is_slower else -1)
+            return 100 + (options.ahead.mix is Mix.ROW_BY_ROW) * (1 if is_slower else -1)
 
         monkeypatch.setattr(search, "_cycles", measured)
-        assert search.search_ahead(tiles, Options(effort=1), finisher) == Ahead(by_rows=not is_slower)
+        best = Mix.FRONT_FIRST if is_slower else Mix.ROW_BY_ROW
+        assert search.search_ahead(tiles, Options(effort=1), finisher) == Ahead(mix=best)
 
 
 def test_more_effort_searches_in_the_order_that_is_best_for_what_less_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +286,7 @@ def test_the_array_has_nothing_in_flight_while_a_pooling_runs_alone() -> None:
     selection = pools_and_products()
     program = finished(tile(selection), Options(ahead=NOTHING_AHEAD), selection.machine)
     counters = simulate_cycles(program, place_regions(program.limits))
-    first, *poolings, last = search._without_array(program, counters)
+    first, *poolings, last = search._without_array(program, counters).values()
     assert sum(poolings) > 0.8 * sum((first, *poolings, last))
     assert sum((first, *poolings, last)) < counters.cycles
 

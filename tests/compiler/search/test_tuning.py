@@ -15,24 +15,29 @@ import pytest
 from tests.compiler.machines import machine, without
 from tests.compiler.nests import network_for
 from tests.digits import MODEL
-from tilewright.compiler.emission.ahead import Ahead
+from tilewright.compiler.emission.ahead import Ahead, Mix
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.search.tuning import Tuning, recall, remember, tuning_key
+from tilewright.compiler.search.tuning import Tuning, recall, recall_chain, remember, remember_chain, tuning_key
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
+from tilewright.compiler.stripes.cut import Stripes
+from tilewright.compiler.stripes.decide import Measured
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
+
+FORMAT_3 = Path(__file__).with_name("format_3.json")
+"""A file of the user's own as the version before kept it."""
 
 ENTRIES = 6
 """Of each of several writers."""
 
 FOUND = Tuning(
     TilingOptions(0.25, "none", {"act": 64}, frozenset({"x"}), {"conv": TileSizes({"o": 2, "": 1}, True)}),
-    Ahead(3, 6, by_rows=True),
+    Ahead(3, 6, Mix.ROW_BY_ROW),
 )
 
 
@@ -200,3 +205,22 @@ def test_a_search_that_is_forbidden_is_an_error(tmp_path: Path) -> None:
         "compile once without --fail-on-miss"
     )
     assert not path.exists()
+
+
+@pytest.mark.parametrize("file", ["mine.json", None])
+@pytest.mark.parametrize(
+    "found", [Measured(1000, 900, Stripes(7, 16)), Measured(1000, 900, Stripes(7)), Measured(1000), Measured(None)]
+)
+def test_what_was_found_of_a_chain_is_found_again(tmp_path: Path, file: str | None, found: Measured) -> None:
+    path = None if file is None else tmp_path / file
+    remember("a", FOUND, path)
+    remember_chain("b", found, path)
+    assert (recall("a", path), recall_chain("b", path)) == (FOUND, found)
+    assert recall_chain("c", path) is None
+
+
+def test_a_file_of_the_format_before_is_refused_with_what_to_do() -> None:
+    with pytest.raises(
+        CompileError, match="has format 3; this version keeps 4; give the name of a new file, or delete"
+    ):
+        recall("a", FORMAT_3)

@@ -1,0 +1,139 @@
+"""Cuts chains into stripes where the exact cycle model finds that their layers then take fewer cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.stripes.chain import Chain, chains
+from tilewright.compiler.stripes.cut import Stripes, in_stripes
+from tilewright.compiler.stripes.proposal import POSSIBLE, Proposal, proposals
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Tensor
+
+Measure = Callable[[NestProgram], int | None]
+"""The exact cycles of a program of nests; None if it does not fit the machine."""
+
+
+WORTH = 0.03
+"""The least share of its cycles that a chain, alone, must save to be cut."""
+
+MOST_TRIED = (3, 3, 12)
+"""So many proposals for a chain are measured at the most, by effort."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The cycles of a chain as it is, and in the stripes with which it takes fewest; None if it is better as it is."""
+
+    before: int | None
+    after: int | None = None
+    stripes: Stripes | None = None
+
+
+class Known(Protocol):
+    """What was found before of the same chain, whichever program it is in."""
+
+    def recall(self, chain: NestProgram) -> Measured | None:
+        """None if nothing was found yet. Raises CompileError where nothing may be measured."""
+
+    def remember(self, chain: NestProgram, found: Measured) -> None:
+        """Keep what was found."""
+
+
+class Nothing:
+    """Knows nothing."""
+
+    def recall(self, chain: NestProgram) -> Measured | None:
+        return None
+
+    def remember(self, chain: NestProgram, found: Measured) -> None:
+        pass
+
+
+def cut_chains(
+    program: NestProgram, machine: Machine, measure: Measure, known: Known | None = None, effort: int = 1
+) -> NestProgram:
+    """The program with chains in stripes where that pays, and a remark that says so; the same where it does not."""
+    told = []
+    for chain, found in list(measured(program, machine, measure, known or Nothing(), effort)):
+        if found.stripes is not None:
+            program = in_stripes(replace(chain, program=program), found.stripes)
+            told.append(f"{found.stripes} pass through {', '.join(nest.name for nest in chain.nests)}")
+    return replace(program, remarks={**program.remarks, "stripes": "; ".join(told)}) if told else program
+
+
+def measured(
+    program: NestProgram, machine: Machine, measure: Measure, known: Known, effort: int = 1
+) -> Iterator[tuple[Chain, Measured]]:
+    """The chains that may gain by stripes, with what was found of each; those that look alike are measured once."""
+    here: dict[Hashable, Measured] = {}
+    for chain in chains(program, machine.vector.lanes):
+        alone = _alone(chain)
+        tried = proposals(alone, machine)[: MOST_TRIED[effort]]
+        if not tried:
+            continue
+        look = _look(alone)
+        if look not in here:
+            here[look] = known.recall(alone.program) or _best_of(alone, tried, measure)
+            known.remember(alone.program, here[look])
+        yield chain, here[look]
+
+
+def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measured:
+    """What takes the fewest cycles; stripes only if they save enough, or if the chain does not fit otherwise.
+
+    Nothing is measured whose busiest engine alone takes nearly as long.
+    """
+    best = Measured(measure(chain.program))
+    least = None if best.before is None else best.before * (1 - WORTH)
+    for proposal in tried:
+        if best.before is not None and proposal.cycles > best.before * (1 - POSSIBLE):
+            continue
+        cycles = measure(in_stripes(chain, proposal.stripes))
+        if cycles is not None and (least is None or cycles < least):
+            best, least = Measured(best.before, cycles, proposal.stripes), cycles
+    return best
+
+
+def _alone(chain: Chain) -> Chain:
+    """The chain as a program of its own: what it reads comes from the host, and its result goes there."""
+    program, result = chain.program, chain.nests[-1].result.tensor
+    made = {nest.result.tensor for nest in chain.nests}
+    read = {access.tensor: None for nest in chain.nests for access in nest.reads.values()}
+    inputs = {tensor.name: tensor for tensor in program.inputs}
+    outside = [name for name in read if name not in made and name in program.buffers]
+    alone = replace(
+        program,
+        nests=chain.nests,
+        buffers={name: replace(program.buffers[name], parts=()) for name in (*outside, *made)},
+        constants={name: program.constants[name] for name in read if name in program.constants},
+        constant_types={name: program.constant_types[name] for name in read if name in program.constants},
+        inputs=tuple([inputs[name] if name in inputs else _hosted(name, program) for name in outside]),
+        outputs=(_hosted(result, program),),
+        remarks={},
+    )
+    return Chain(chain.nests, alone)
+
+
+def _hosted(name: str, program: NestProgram) -> Tensor:
+    """A tensor between nests as one of the host's."""
+    buffer = program.buffers[name]
+    batches, channels, rows, columns = buffer.shape
+    shape = batches, channels, rows, columns
+    return Tensor(name, shape, shape, str(buffer.type), 1.0, 0, 0, 0)
+
+
+def _look(chain: Chain) -> Hashable:
+    """Equal for chains that differ only in names and in the values of constants."""
+    numbers: dict[str, int] = {}
+    found = []
+    for nest in chain.nests:
+        accesses = (*nest.reads.values(), nest.result)
+        tensors = tuple([(numbers.setdefault(a.tensor, len(numbers)), a.index, a.outside is None) for a in accesses])
+        found.append((nest.loops, tensors, tuple([(node.op, node.name) for node in walk(nest.expr)])))
+    buffers, constants = chain.program.buffers, chain.program.constants
+    return tuple(found), tuple([buffers[name].shape if name in buffers else constants[name].shape for name in numbers])

@@ -1,0 +1,134 @@
+"""Into which stripes a chain may be cut: an estimate, from the words that engines stream and those alive at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.select.transfer import home_of
+from tilewright.compiler.stripes.chain import Chain, channel_loop, row_loop, trip_of, words_alive
+from tilewright.compiler.stripes.cut import Stripes, cut_evenly, in_stripes, rows_of
+from tilewright.isa.machine.engine import Engine, Systolic, Vector
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
+
+LARGE = 2
+"""What lies between the nests of a chain is large if it takes more than one part of so many of its memory."""
+
+SHARE = 2
+"""One stripe takes at most one part of so many of the memory, so that two can be on chip at once."""
+
+POSSIBLE = 0.05
+"""The least share of the cycles of a chain, each nest alone, that engines beside each other must be able to save."""
+
+Busy = Counter[Engine]
+"""The words that each engine streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Stripes of a chain, and the words that the busiest engine then streams: an estimate of its cycles."""
+
+    stripes: Stripes
+    cycles: float
+
+
+def proposals(chain: Chain, machine: Machine) -> list[Proposal]:
+    """The stripes that seem worth trying, the best first; none where nothing is to be gained."""
+    try:
+        costs = _Costs(chain, machine)
+    except CompileError:
+        return []
+    most = costs.one_by_one * (1 - POSSIBLE)
+    if not costs.is_large or costs.together(chain.rows) > most:
+        return []
+    tried = (stripes for channels in _groups(chain, machine) for stripes in _stripes(chain, channels, costs))
+    found = [Proposal(stripes, costs.together(stripes.rows)) for stripes in tried]
+    found = [proposal for proposal in found if proposal.cycles <= most]
+    return sorted(found, key=lambda each: (each.cycles, each.stripes.rows, each.stripes.channels or 0))
+
+
+def _groups(chain: Chain, machine: Machine) -> Iterator[int | None]:
+    """How many channels may be in a group: all, or as many as the array and the lanes take at once, or more of them."""
+    yield None
+    engines = [engine.settings for engine in machine.engines.values()]
+    unit = max((one.cols for one in engines if isinstance(one, Systolic)), default=1)
+    unit = max(unit, *(one.lanes for one in engines if isinstance(one, Vector)))
+    channels = max((trip_of(run[-1], channel_loop(run[-1])) for run in chain.runs if len(run) > 1), default=0)
+    for times in (1, 2, 4):
+        if times * unit < channels:
+            yield times * unit
+
+
+def _stripes(chain: Chain, channels: int | None, costs: _Costs) -> Iterator[Stripes]:
+    """The tallest stripes of which two fit, and those of half as many rows."""
+    rows = chain.rows
+    while rows > 1 and not costs.has_room(Stripes(rows, channels)):
+        rows = -(-rows // 2)
+    for height in dict.fromkeys((rows, -(-rows // 2))):
+        if channels is not None or height < chain.rows:
+            yield Stripes(height, channels)
+
+
+class _Costs:
+    """What the nests of a chain stream. Raises CompileError for a chain that the machine cannot compute."""
+
+    def __init__(self, chain: Chain, machine: Machine) -> None:
+        self._chain = chain
+        self._machine = machine
+        program = chain.program
+        selector = Selector(machine, program)
+        names = {home_of(selector.transfers, program, tensor) for tensor in chain.inner}
+        self.memory: Memory = machine.memories[min(names)]
+        self._words = {nest.name: Busy(selector.cover(nest).words) for nest in chain.nests}
+        self._moved = self._through_dram(selector)
+        self.is_large = max(self._alive(chain.program)) > self.memory.depth // LARGE
+
+    @property
+    def one_by_one(self) -> float:
+        """The cycles of the nests one after the other, what lies between them in DRAM."""
+        return sum(max((self._words[nest.name] + self._moved[nest.name]).values()) for nest in self._chain.nests)
+
+    def together(self, rows: int) -> float:
+        """The cycles of the busiest engine, in stripes of so many rows, with what is computed twice."""
+        busy: dict[Engine, float] = {}
+        stripes = [rows_of(self._chain, stripe) for stripe in cut_evenly(self._chain.rows, rows)]
+        for nest in self._chain.nests:
+            share = sum(len(own[nest.name]) for own in stripes) / trip_of(nest, row_loop(nest))
+            for engine, words in self._words[nest.name].items():
+                busy[engine] = busy.get(engine, 0) + words * share
+        return max(busy.values())
+
+    def has_room(self, stripes: Stripes) -> bool:
+        """Whether one stripe leaves room for another."""
+        return max(self._alive(in_stripes(self._chain, stripes))) <= self.memory.depth // SHARE
+
+    def _alive(self, program: NestProgram) -> list[int]:
+        """The words between the nests of the chain that are alive behind each nest; not those before and behind it."""
+        outside = {tensor.name for tensor in (*program.inputs, *program.outputs)}
+        inner = {name: buffer for name, buffer in program.buffers.items() if name not in outside}
+        return words_alive(replace(program, buffers=inner), self.memory.width)
+
+    def _through_dram(self, selector: Selector) -> Mapping[str, Busy]:
+        """For each nest of the chain, the beats of what it stores of, and loads from, the tensors between them."""
+        moved = {nest.name: Busy() for nest in self._chain.nests}
+        store, load = (
+            selector.transfers.store(self.memory.name).engine,
+            selector.transfers.load(self.memory.name).engine,
+        )
+        for nest in self._chain.nests:
+            if nest.result.tensor in self._chain.inner:
+                beats = self._beats(nest.result.tensor)
+                moved[nest.name][store] += beats
+                for reader in {reader.name for reader in self._chain.program.readers[nest.result.tensor]}:
+                    moved[reader][load] += beats
+        return moved
+
+    def _beats(self, tensor: str) -> int:
+        batches, channels, rows, columns = self._chain.program.buffers[tensor].shape
+        words = batches * -(-channels // self.memory.width) * rows * columns
+        return -(-words * self.memory.word_bytes // self._machine.dram.bus_bytes)

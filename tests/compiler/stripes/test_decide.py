@@ -1,0 +1,98 @@
+"""Which chains are cut: those that take fewer exact cycles in stripes, and no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiler.models import random_inputs
+from tests.compiler.pipelines import simulated
+from tests.compiler.stripes.networks import before_stripes, block_model
+from tilewright.compiler.errors import FatalError
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.search.finisher import exact_cycles
+from tilewright.compiler.search.known_chains import KnownChains
+from tilewright.compiler.stripes.chain import chains
+from tilewright.compiler.stripes.cut import Stripes, in_stripes
+from tilewright.compiler.stripes.decide import WORTH, Nothing, cut_chains, measured
+from tilewright.compiler.stripes.proposal import proposals
+from tilewright.isa.files.loader import load_machine
+
+SMALL = load_machine("dw16", ["memories.act.kib=32"])
+MODEL = block_model(height=24, width=24, channels=96, stride=2)
+
+
+def test_a_chain_whose_tensors_do_not_fit_takes_fewer_cycles_in_stripes() -> None:
+    whole, cut = (compile_model(MODEL, SMALL, Options(effort=0, cuts_chains=cuts)) for cuts in (False, True))
+    assert exact_cycles(cut) < exact_cycles(whole) * (1 - WORTH)
+    inputs = random_inputs(MODEL, np.random.default_rng(2))
+    expected = simulated(whole, inputs)
+    assert all(np.array_equal(values, expected[name]) for name, values in simulated(cut, inputs).items())
+
+
+def test_layers_are_those_of_the_network() -> None:
+    whole, cut = (compile_model(MODEL, SMALL, Options(effort=0, cuts_chains=cuts)) for cuts in (False, True))
+    assert [layer.name for layer in cut.layers] == [layer.name for layer in whole.layers]
+    assert [layer.macs for layer in cut.layers] == [layer.macs for layer in whole.layers]
+    assert "rows" in cut.metadata["stripes"] and "first, expand, depthwise, project" in cut.metadata["stripes"]
+
+
+def test_what_fits_stays_as_it_is() -> None:
+    machine = load_machine("dw16", ["memories.act.kib=512"])
+    program = before_stripes(MODEL, machine)
+    assert not any(proposals(chain, machine) for chain in chains(program, machine.vector.lanes))
+    assert cut_chains(program, machine, lambda nests: pytest.fail("nothing is measured")) is program
+
+
+def test_the_fastest_that_is_measured_is_taken() -> None:
+    program = before_stripes(MODEL, SMALL)
+    (chain,) = chains(program, SMALL.vector.lanes)
+    tried: list[int] = []
+
+    def measure(nests: object) -> int:
+        tried.append(len(tried))
+        return {0: 20_000, 2: 18_000}.get(tried[-1], 19_800)
+
+    ((_, found),) = measured(program, SMALL, measure, Nothing())
+    assert (found.before, found.after, found.stripes) == (20_000, 18_000, proposals(chain, SMALL)[1].stripes)
+
+
+def test_stripes_that_save_little_are_not_worth_it() -> None:
+    program = before_stripes(MODEL, SMALL)
+    cycles = iter([20_000, *[19_700] * 10])
+    assert cut_chains(program, SMALL, lambda nests: next(cycles)) is program
+
+
+def test_proposals_leave_room_for_a_second_stripe() -> None:
+    program = before_stripes(MODEL, SMALL)
+    (chain,) = chains(program, SMALL.vector.lanes)
+    found = proposals(chain, SMALL)
+    assert found == sorted(found, key=lambda each: each.cycles)
+    for proposal in found:
+        cut = in_stripes(chain, proposal.stripes)
+        of_one = [buffer.shape for name, buffer in cut.buffers.items() if ".rows0" in name]
+        words = [-(-shape[1] // SMALL.vector.lanes) * shape[2] * shape[3] for shape in of_one]
+        assert max(words) <= SMALL.memories["act"].depth // 2
+    assert Stripes(chain.rows) not in {proposal.stripes for proposal in found}
+
+
+def test_nothing_is_measured_whose_busiest_engine_takes_as_long() -> None:
+    program = before_stripes(MODEL, SMALL)
+    cycles = iter([1000])
+    assert cut_chains(program, SMALL, lambda nests: next(cycles)) is program
+
+
+def test_what_was_found_is_not_measured_again(tmp_path: Path) -> None:
+    options = Options(tuning=tmp_path / "mine.json")
+    program = before_stripes(MODEL, SMALL)
+    cycles = iter([20_000, 19_000, 18_000, 19_500])
+    first = cut_chains(program, SMALL, lambda nests: next(cycles), KnownChains(SMALL, options))
+    again = cut_chains(program, SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options))
+    assert first.nests == again.nests != program.nests
+    other = load_machine("dw16", ["memories.act.kib=33"])
+    with pytest.raises(FatalError, match="does not say whether first, expand, depthwise, project are better"):
+        cut_chains(program, other, lambda nests: 0, KnownChains(other, replace(options, fails_on_miss=True)))

@@ -17,7 +17,6 @@ from tilewright.isa.program.program import Tensor
 Measure = Callable[[NestProgram], int | None]
 """The exact cycles of a program of nests; None if it does not fit the machine."""
 
-
 WORTH = 0.03
 """The least share of its cycles that a chain, alone, must save to be cut."""
 

@@ -55,9 +55,10 @@ def proposals(chain: Chain, machine: Machine) -> list[Proposal]:
 def _groups(chain: Chain, machine: Machine) -> Iterator[int | None]:
     """How many channels may be in a group: all, or as many as the array and the lanes take at once, or more of them."""
     yield None
-    engines = [engine.settings for engine in machine.engines.values()]
-    unit = max((one.cols for one in engines if isinstance(one, Systolic)), default=1)
-    unit = max(unit, *(one.lanes for one in engines if isinstance(one, Vector)))
+    settings = [engine.settings for engine in machine.engines.values()]
+    widths = [one.cols for one in settings if isinstance(one, Systolic)]
+    widths += [one.lanes for one in settings if isinstance(one, Vector)]
+    unit = max(widths)
     channels = max((trip_of(run[-1], channel_loop(run[-1])) for run in chain.runs if len(run) > 1), default=0)
     for times in (1, 2, 4):
         if times * unit < channels:
@@ -116,10 +117,8 @@ class _Costs:
     def _through_dram(self, selector: Selector) -> Mapping[str, Busy]:
         """For each nest of the chain, the beats of what it stores of, and loads from, the tensors between them."""
         moved = {nest.name: Busy() for nest in self._chain.nests}
-        store, load = (
-            selector.transfers.store(self.memory.name).engine,
-            selector.transfers.load(self.memory.name).engine,
-        )
+        name, transfers = self.memory.name, selector.transfers
+        store, load = transfers.store(name).engine, transfers.load(name).engine
         for nest in self._chain.nests:
             if nest.result.tensor in self._chain.inner:
                 beats = self._beats(nest.result.tensor)

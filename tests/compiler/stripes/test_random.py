@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import pytest
 
+from tests.accumulator_networks import from_accumulators, larger_of_two, pooled, projection, shallow
 from tests.compiler.models import random_inputs
 from tests.compiler.pipelines import simulated
 from tests.compiler.stripes.networks import before_stripes, block_model
@@ -78,3 +81,18 @@ def test_hardware_and_simulator_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         program = compile_model(model, machine, Options(effort=0))
         jobs.append((program, dram_image(program, random_inputs(model, rng)), place_regions(program.limits)))
     assert_equal(machine, jobs, range(6))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("network", [projection, shallow, larger_of_two, pooled])
+def test_sums_that_stay_in_accumulators_keep_their_values(
+    network: Callable[[], onnx.ModelProto], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    machine, model = from_accumulators(), network()
+    expected_of = before_stripes(model, machine)
+    cut_at_random(rng, monkeypatch)
+    program = compile_model(model, machine, Options(effort=0, verifies=True))
+    inputs = random_inputs(model, rng)
+    expected, found = run_nests(expected_of, inputs), simulated(program, inputs)
+    assert all(np.array_equal(values, found[name]) for name, values in expected.items()), f"seed {seed}"

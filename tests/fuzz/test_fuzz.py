@@ -89,7 +89,7 @@ def test_a_checker_that_overlooks_something_is_found(
     def overlooks(program: Program, *budgets: Budgets) -> tuple[Finding, ...]:
         return tuple(finding for finding in check(program, *budgets) if finding.code is not code)
 
-    monkeypatch.setattr("tilewright.api.check", overlooks)
+    monkeypatch.setattr("tilewright.program.check", overlooks)
     with pytest.raises(WrongAnswer):
         TARGETS["binaries"].attempt(changed)
 
@@ -97,7 +97,7 @@ def test_a_checker_that_overlooks_something_is_found(
 def test_a_checker_that_overlooks_a_race_is_found_in_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     without_wait = (ChangedNetwork(instructions=((number, "wait.load", 0),)) for number in range(10))
     changed = next(one for one in without_wait if TARGETS["networks in parts"].attempt(one) is Outcome.REFUSED)
-    monkeypatch.setattr("tilewright.api.check", lambda program, *budgets: ())
+    monkeypatch.setattr("tilewright.program.check", lambda program, *budgets: ())
     with pytest.raises(WrongAnswer, match="another order of the engines changes"):
         TARGETS["networks in parts"].attempt(changed)
 

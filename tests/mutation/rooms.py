@@ -15,6 +15,7 @@ TESTED_ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "simulator/kernel": ("tests/simulator/kernel/test_*.py", "tests/simulator/test_cycles.py"),
     "simulator/templates": ("tests/simulator/test_*.py",),
     "rtl/templates": ("tests/rtl/test_*.py",),
+    "tilewright/templates": ("tests/tilewright/pictures/test_*.py", "tests/tilewright/profiles/test_*.py"),
     "isa/templates": ("tests/isa/templates/test_*.py", "tests/isa/test_timing.py", "tests/isa/files/test_loader.py"),
 }
 """Rooms whose tests stand in other folders, too."""

@@ -45,13 +45,14 @@ def run_yosys(component: wiring.Component, script: str) -> str:
 
 def run_script(files: Mapping[str, str], script: str) -> str:
     """The text that a script writes to `out`; `files` are the texts, by name, that it may read."""
-    # Yosys of the Python package sees its working folder only, so all paths are relative to a folder of its own.
+    # Yosys of the Python package sees its working folder only, so all paths are relative to a folder of its own. Its
+    # temporary folders are there, too, and so they go if it is interrupted.
     with scratch() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text)
         Path(folder, "script.ys").write_text(f"{script}\n")
         compiled = kept(cache_folder() / "yosys" / _edition(), _compile)
-        _python([RUN, "-q", "-s", "script.ys"], folder, YOWASP_CACHE_DIR=str(compiled))
+        _python([RUN, "-q", "-s", "script.ys"], folder, YOWASP_CACHE_DIR=str(compiled), TMPDIR=str(folder))
         return Path(folder, "out").read_text()
 
 
@@ -78,7 +79,7 @@ def _versions() -> list[str]:
 
 def _compile(folder: Path) -> Path:
     # By a relative path: should this process be killed and the folder removed, then Yosys does not make it anew.
-    _python([RUN, "-V"], folder, YOWASP_CACHE_DIR="compiled")
+    _python([RUN, "-V"], folder, YOWASP_CACHE_DIR="compiled", TMPDIR=str(folder))
     return folder / "compiled"
 
 

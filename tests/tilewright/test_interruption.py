@@ -38,7 +38,7 @@ COMMANDS = {
     "help": ("--help",),
     "compile": ("compile", "cnn.onnx", "--isa", "base16", "-o", "out.npu"),
     "explore": ("explore", "space.yaml", "-o", "study", "--workers", "2"),
-    "price": ("price", "tiny8"),
+    "price": ("price", "--isa", "tiny8"),
     "rtl": ("rtl", "--isa", "tiny8", "-o", "tiny8.v"),
 }
 
@@ -63,8 +63,10 @@ def interrupted(words: tuple[str, ...], folder: Path, after: float) -> tuple[int
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=-1, stderr=-1, start_new_session=True)
     assert process.stdout is not None and process.stdout.read(1) == b"!"
     time.sleep(after)
-    started = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-    os.killpg(process.pid, signal.SIGINT)  # as the terminal does
+    started = []
+    if process.poll() is None:
+        started = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does
     since = time.monotonic()
     _, err = process.communicate(timeout=120)
     took = time.monotonic() - since
@@ -78,7 +80,7 @@ def interrupted(words: tuple[str, ...], folder: Path, after: float) -> tuple[int
 def test_ends_with_one_line_and_soon(name: str, seed: int, folder: Path) -> None:
     after = random.Random(f"{name} {seed}").uniform(0, 4 if seed else 0.5)
     code, err, took = interrupted(COMMANDS[name], folder, after)
-    assert code in (0, 130) and took < SECONDS
+    assert code in (0, 130, -signal.SIGINT) and took < SECONDS  # the last while Python ends; a shell says 130
     assert "Traceback" not in err and "KeyboardInterrupt" not in err
     assert err.endswith("interrupted\n") == (code == 130)
     assert not list((folder / "temporary").iterdir())

@@ -141,8 +141,8 @@ def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
 
     def cut(nests: NestProgram, machine: Machine, options: Options, blame: Blame) -> NestProgram:
         measure = partial(cycles_of, (STRIPES,), options.passes, machine)
-        known = KnownChains(machine, options)
-        return cut_chains(nests, machine, measure, known, options.effort) if options.cuts_chains else nests
+        recall = KnownChains(machine, options).recall
+        return cut_chains(nests, machine, measure, recall, options.effort) if options.cuts_chains else nests
 
     rows = (  # a tuple of its own, so that the type checker compares each row with its levels
         Pass("import", MODELS, GRAPH, _import),

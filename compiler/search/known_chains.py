@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.compiler.errors import FatalError
@@ -20,22 +21,25 @@ class KnownChains:
     machine: Machine
     options: Options
 
-    def recall(self, chain: NestProgram) -> Measured | None:
-        """What was found of a chain; None if nothing was. Raises CompileError if it would have to be measured and the
-        options forbid it."""
-        found = recall_chain(self._key(chain), self.options.tuning)
-        if found is None and self.options.fails_on_miss and self.options.effort:
-            place = "the user's cache" if self.options.tuning is None else str(self.options.tuning)
+    def recall(self, chain: NestProgram, find: Callable[[], Measured]) -> Measured:
+        """What is kept of a chain, or what `find` finds, which is kept from then on.
+
+        Raises CompileError if it would have to be found and the options forbid it.
+        """
+        key, file = self._key(chain), self.options.tuning
+        known = recall_chain(key, file)
+        if known is not None:
+            return known
+        if self.options.fails_on_miss and self.options.effort:
+            place = "the user's cache" if file is None else str(file)
             raise FatalError(
                 chain.name,
                 f"{place} does not say whether {', '.join(nest.name for nest in chain.nests)} are better in stripes",
                 remedy="compile once without --fail-on-miss",
             )
+        found = find()
+        remember_chain(key, found, file)
         return found
-
-    def remember(self, chain: NestProgram, found: Measured) -> None:
-        """Keep what was found of a chain."""
-        remember_chain(self._key(chain), found, self.options.tuning)
 
     def _key(self, chain: NestProgram) -> str:
         """A hash of all that the measured cycles follow from."""

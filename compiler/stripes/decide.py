@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
 
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.stripes.chain import Chain, chains
@@ -33,32 +33,21 @@ class Measured:
     stripes: Stripes | None = None
 
 
-class Known(Protocol):
-    """What was found before of the same chain, whichever program it is in."""
-
-    def recall(self, chain: NestProgram) -> Measured | None:
-        """None if nothing was found yet. Raises CompileError where nothing may be measured."""
-
-    def remember(self, chain: NestProgram, found: Measured) -> None:
-        """Keep what was found."""
+Recall = Callable[[NestProgram, Callable[[], Measured]], Measured]
+"""What was found of a chain before; what the second finds now, if nothing was."""
 
 
-class Nothing:
-    """Knows nothing."""
-
-    def recall(self, chain: NestProgram) -> Measured | None:
-        return None
-
-    def remember(self, chain: NestProgram, found: Measured) -> None:
-        pass
+def found_anew(chain: NestProgram, find: Callable[[], Measured]) -> Measured:
+    """Nothing is recalled."""
+    return find()
 
 
 def cut_chains(
-    program: NestProgram, machine: Machine, measure: Measure, known: Known | None = None, effort: int = 1
+    program: NestProgram, machine: Machine, measure: Measure, recall: Recall = found_anew, effort: int = 1
 ) -> NestProgram:
     """The program with chains in stripes where that pays, and a remark that says so; the same where it does not."""
     told = []
-    for chain, found in list(measured(program, machine, measure, known or Nothing(), effort)):
+    for chain, found in list(measured(program, machine, measure, recall, effort)):
         if found.stripes is not None:
             program = in_stripes(replace(chain, program=program), found.stripes)
             told.append(f"{found.stripes} pass through {', '.join(nest.name for nest in chain.nests)}")
@@ -66,7 +55,7 @@ def cut_chains(
 
 
 def measured(
-    program: NestProgram, machine: Machine, measure: Measure, known: Known, effort: int = 1
+    program: NestProgram, machine: Machine, measure: Measure, recall: Recall = found_anew, effort: int = 1
 ) -> Iterator[tuple[Chain, Measured]]:
     """The chains that may gain by stripes, with what was found of each; those that look alike are measured once."""
     here: dict[Hashable, Measured] = {}
@@ -77,8 +66,7 @@ def measured(
             continue
         look = _look(alone)
         if look not in here:
-            here[look] = known.recall(alone.program) or _best_of(alone, tried, measure)
-            known.remember(alone.program, here[look])
+            here[look] = recall(alone.program, partial(_best_of, alone, tried, measure))
         yield chain, here[look]
 
 

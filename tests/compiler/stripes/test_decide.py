@@ -18,7 +18,7 @@ from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.search.known_chains import KnownChains
 from tilewright.compiler.stripes.chain import chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
-from tilewright.compiler.stripes.decide import WORTH, Nothing, cut_chains, measured
+from tilewright.compiler.stripes.decide import WORTH, cut_chains, measured
 from tilewright.compiler.stripes.proposal import proposals
 from tilewright.isa.files.loader import load_machine
 
@@ -57,7 +57,7 @@ def test_the_fastest_that_is_measured_is_taken() -> None:
         tried.append(len(tried))
         return {0: 20_000, 2: 18_000}.get(tried[-1], 19_800)
 
-    ((_, found),) = measured(program, SMALL, measure, Nothing())
+    ((_, found),) = measured(program, SMALL, measure)
     assert (found.before, found.after, found.stripes) == (20_000, 18_000, proposals(chain, SMALL)[1].stripes)
 
 
@@ -90,9 +90,9 @@ def test_what_was_found_is_not_measured_again(tmp_path: Path) -> None:
     options = Options(tuning=tmp_path / "mine.json")
     program = before_stripes(MODEL, SMALL)
     cycles = iter([20_000, 19_000, 18_000, 19_500])
-    first = cut_chains(program, SMALL, lambda nests: next(cycles), KnownChains(SMALL, options))
-    again = cut_chains(program, SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options))
+    first = cut_chains(program, SMALL, lambda nests: next(cycles), KnownChains(SMALL, options).recall)
+    again = cut_chains(program, SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options).recall)
     assert first.nests == again.nests != program.nests
     other = load_machine("dw16", ["memories.act.kib=33"])
     with pytest.raises(FatalError, match="does not say whether first, expand, depthwise, project are better"):
-        cut_chains(program, other, lambda nests: 0, KnownChains(other, replace(options, fails_on_miss=True)))
+        cut_chains(program, other, lambda nests: 0, KnownChains(other, replace(options, fails_on_miss=True)).recall)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead, Mix
+from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead
 from tilewright.compiler.errors import DoesNotFit, TooSmall
 from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import larger_memory
@@ -22,9 +22,6 @@ Placed = TypeVar("Placed")
 LAYERS_IN_ORDER = 6
 """In so many layers at the most nothing moves past another; if a program does not fit then, nothing moves anywhere."""
 
-LESS_EARLY = 6
-"""So many eighths of each memory may be in use with what comes before its turn, where a memory would be packed."""
-
 
 def first_that_fits(
     machine: Machine,
@@ -32,13 +29,11 @@ def first_that_fits(
     tile: Callable[[Options], Tiles],
     place: Callable[[Tiles, Options], Placed],
     ahead: Callable[[Tiles, Options], Ahead] = lambda tiles, options: options.ahead,
-    is_tight: Callable[[Placed], bool] = lambda placed: False,
 ) -> Placed:
     """What `place` gives with the wanted options or, if it raises DoesNotFit, with the first others that fit.
 
-    Where the program fits but `is_tight`, less that comes early may leave it room. The others keep nothing on chip,
-    then cut smaller tiles as well; each first in the order that is wanted for the tiles. Raises TooSmall, with the
-    figures of the attempt that came closest, when none of them fits.
+    The others keep nothing on chip, then cut smaller tiles as well; each first in the order that is wanted for the
+    tiles. Raises TooSmall, with the figures of the attempt that came closest, when none of them fits.
     """
     refused: list[DoesNotFit] = []
 
@@ -53,9 +48,7 @@ def first_that_fits(
         attempt = replace(options, tiling=tiling)
         tiles = tile(attempt)
         with suppress(DoesNotFit):
-            wanted = replace(attempt, ahead=ahead(tiles, attempt))
-            placed = first_order_that_fits(partial(noted, tiles), wanted)
-            return _roomier(partial(place, tiles), wanted, is_tight) if is_tight(placed) else placed
+            return first_order_that_fits(partial(noted, tiles), replace(attempt, ahead=ahead(tiles, attempt)))
     closest = min(refused, key=lambda error: error.needed - error.available)
     raise _too_small(closest, machine) from closest
 
@@ -75,16 +68,6 @@ def first_order_that_fits(place: Callable[[Options], Placed], options: Options) 
                 break
             attempt = replace(attempt, in_order=attempt.in_order | {error.layer})
     return place(replace(options, ahead=NOTHING_AHEAD))
-
-
-def _roomier(place: Callable[[Options], Placed], wanted: Options, is_tight: Callable[[Placed], bool]) -> Placed:
-    """What `place` gives where less comes before its turn; what it gives as wanted if that leaves no room either."""
-    for ahead in (replace(wanted.ahead, mix=Mix.FRONT_FIRST), replace(wanted.ahead, eighths=LESS_EARLY)):
-        with suppress(DoesNotFit):
-            placed = place(replace(wanted, ahead=ahead))
-            if not is_tight(placed):
-                return placed
-    return first_order_that_fits(place, wanted)
 
 
 def frugal(wanted: TilingOptions) -> tuple[TilingOptions, ...]:

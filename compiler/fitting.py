@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.attempts import first_that_fits
-from tilewright.compiler.emission.allocate import PACKED
 from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.errors import RAISING, Blame
@@ -94,7 +93,6 @@ def fit(
         lambda attempt: run(passes.passes[tiled:scheduled], covered.value, machine, attempt, keep_last),
         place,
         lambda tiles, attempt: decision.ahead(tiles, attempt, finisher),
-        _is_packed,
     )
     fitting_options = fitting[-1][1]
     decision.remember(fitting_options, arrangement)
@@ -103,11 +101,6 @@ def fit(
         for name, value in results.items():
             keep(name, value)
     return result
-
-
-def _is_packed(placed: Form) -> bool:
-    """Whether a memory on chip is so full that its buffers are packed for size."""
-    return isinstance(placed, PlacedTiles) and PACKED in placed.placement.remarks.values()
 
 
 def fit_larger(passes: PassList, covered: Covered, machine: Machine, options: Options) -> Form:

@@ -13,6 +13,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import Partitioned
 
 ENTRIES = (
@@ -27,9 +28,9 @@ ENTRIES = (
 )
 
 
-def cycles(name: str, isa: str, joins_columns: bool) -> int:
+def cycles(name: str, machine: Machine, options: Options) -> int:
     """The cycles of all programs of a network, without what the host computes."""
-    compiled = compile_partitioned(model(name), load_machine(isa), Options(joins_columns=joins_columns))
+    compiled = compile_partitioned(model(name), machine, options)
     programs = compiled.programs if isinstance(compiled, Partitioned) else (compiled,)
     return sum(map(exact_cycles, programs))
 
@@ -38,7 +39,10 @@ def markdown(entries: tuple[tuple[str, str], ...]) -> str:
     """The table of docs/schedules.md."""
     rows = ["| network | machine | single columns | joined | |", "| --- | --- | ---: | ---: | ---: |"]
     for name, isa in entries:
-        single, joined = (cycles(name, isa, joins_columns) for joins_columns in (False, True))
+        machine = load_machine(isa)
+        single, joined = (
+            cycles(name, machine, Options(joins_columns=joins_columns)) for joins_columns in (False, True)
+        )
         rows.append(f"| {name} | `{isa}` | {single:,} | {joined:,} | {100 * (joined / single - 1):+.1f} % |")
     return "\n".join(rows)
 

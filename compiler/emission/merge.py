@@ -6,74 +6,22 @@ behind each other. Loads come with the operation that needs them, as soon as the
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.compiler.emission.ahead import Mix
-from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.load_plan import NEVER, fills
-from tilewright.compiler.emission.room import Residents, Room
+from tilewright.compiler.emission.load_plan import NEVER
+from tilewright.compiler.emission.stepping import Merged, Section, Step, Stepping, Steps
 from tilewright.isa.machine.engine import Dma, Engine
-from tilewright.isa.templates.work import Work
 
 LAYERS_BESIDE = 2
 """So many layers behind the one in front may be begun."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Some layers of a program: the operations in `span`, by index.
-
-    `layers`, `engines`, `durations` and `before` are those of all operations, and `in_order` is the start of each if
-    one layer follows the other. `fronts`: for each layer of the section, whether others may be begun beside it.
-    """
-
-    layers: Sequence[int]
-    engines: Sequence[Engine]
-    durations: Sequence[Work]
-    before: Dependences
-    residents: Residents
-    in_order: Sequence[int]
-    span: range
-    fronts: Sequence[bool]
-
-    @property
-    def begin(self) -> int:
-        """The cycle in which the section begins."""
-        return max(self.in_order[: self.span.start], default=0)
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """Operations in an order, and the cycle in which each of them starts."""
-
-    order: Sequence[int]
-    starts: Mapping[int, int]
-
-
-@dataclass(slots=True)
-class _Step:
-    """An operation of another engine than load, or the last loads of a layer.
-
-    `all`: the loads that stand right before it, and itself; `reads`: those of these loads that it comes after. `open`:
-    how many operations of other steps must still start before it. `progress`: the share of its layer's work on its
-    engine that comes before it.
-    """
-
-    operation: int
-    all: tuple[int, ...]
-    reads: tuple[int, ...]
-    open: int = 0
-    progress: float = 0
-
-
-Steps = deque[_Step]
-
-
 def one_by_one(section: Section) -> Merged:
     """Each engine keeps the order of its operations."""
-    state, queues = _State(section), dict[Engine, Steps]()
+    state, queues = Stepping(section), dict[Engine, Steps]()
     for steps in state.layers:
         for step in steps:
             queues.setdefault(section.engines[step.operation], deque()).append(step)
@@ -88,7 +36,7 @@ def balanced(section: Section) -> Merged:
     Example, a layer of products of which the vector engine has little to do, and behind it one of which it has much: as
     soon as the vector engine has nothing left, the array works for the second, and then goes on with the first.
     """
-    state = _State(section)
+    state = Stepping(section)
     by_layer = [_by_engine(steps, section) for steps in state.layers]
     gives, front = _gives(by_layer, section), 0
     while not state.is_done:
@@ -142,7 +90,7 @@ def _gives(by_layer: Sequence[Mapping[Engine, Steps]], section: Section) -> list
 
 def row_by_row(section: Section) -> Merged:
     """All layers that may run beside each other go on together: each engine takes what has come least far."""
-    state = _State(section)
+    state = Stepping(section)
     by_layer = [_by_engine(steps, section) for steps in state.layers]
 
     front = 0  # the first layer that is not done
@@ -163,7 +111,7 @@ def front_first(section: Section) -> Merged:
 
     An operation of a layer behind needs all that it reads, and words that stay free until its turn.
     """
-    state = _State(section)
+    state = Stepping(section)
     streams = [_Stream.of(steps, section.engines) for steps in state.layers]
     for front, first in enumerate(streams):
         beside = streams[front : front + (LAYERS_BESIDE if section.fronts[front] else 0) + 1]
@@ -175,7 +123,7 @@ def front_first(section: Section) -> Merged:
     return state.merged
 
 
-def _by_engine(steps: Sequence[_Step], section: Section) -> dict[Engine, Steps]:
+def _by_engine(steps: Sequence[Step], section: Section) -> dict[Engine, Steps]:
     """The steps of a layer by their engine, with the progress of each."""
     queues: dict[Engine, Steps] = {}
     for step in steps:
@@ -188,104 +136,17 @@ def _by_engine(steps: Sequence[_Step], section: Section) -> dict[Engine, Steps]:
     return queues
 
 
-class _State:
-    """The machine while operations start one after the other."""
-
-    def __init__(self, section: Section) -> None:
-        self.section = section
-        self._end = section.begin  # the last start
-        self._room = Room(section.residents)
-        self._room.begin_at(section.span.start)
-        self._order: list[int] = []
-        self._starts: dict[int, int] = {}
-        self._ready = [0] * len(section.engines)  # when what an operation comes after lets it start
-        self._after_end, self._after_start = section.before.after_end, section.before.after_start
-        self._engines = sorted({*section.engines}, key=lambda engine: engine.number)
-        self._free = dict.fromkeys(self._engines, section.begin)
-        self.layers = _steps(section)
-        """The steps of each layer, in the order of layers."""
-        self._steps_after = self._opened()
-
-    @property
-    def merged(self) -> Merged:
-        return Merged(self._order, self._starts)
-
-    @property
-    def is_done(self) -> bool:
-        return len(self._order) == len(self.section.span)
-
-    def _opened(self) -> Mapping[int, list[_Step]]:
-        """For each operation, the other steps that come after it."""
-        before, first = self.section.before, self.section.span.start
-        after: dict[int, list[_Step]] = defaultdict(list)
-        for step in (step for steps in self.layers for step in steps):
-            for index in step.all:
-                for earlier in (*before.completed[index], *before.started[index]):
-                    if earlier >= first and earlier not in step.all:
-                        step.open += 1
-                        after[earlier].append(step)
-        return after
-
-    def run(self, queues: Callable[[Engine], Iterable[Steps]]) -> None:
-        """Start all steps: of the first ones of each engine's queues the one that can start first.
-
-        Of those that can start in the same cycle, the one that has come least far.
-        """
-        while not self.is_done:
-            best, taken = (NEVER, 0.0), Steps()
-            for queue in (queue for engine in self._engines for queue in queues(engine)):
-                if queue and not queue[0].open:
-                    step = queue[0]
-                    at = self.start(step), step.progress
-                    if at < best and self.has_room(step, at[0]):
-                        best, taken = at, queue
-            self.take(taken.popleft(), best[0])
-
-    def start(self, step: _Step) -> int:
-        """When a step can start; its loads have started as soon as they could."""
-        durations, engine = self.section.durations, self.section.engines[step.operation]
-        loaded = max((self._ready[load] + durations[load].complete for load in step.reads), default=0)
-        return max(self._end, self._free[engine], self._ready[step.operation], loaded)
-
-    def has_room(self, step: _Step, start: int) -> bool:
-        """Whether it is a step's turn, or there are words for what it brings on chip."""
-        fresh = list(dict.fromkeys(buffer for index in step.all for buffer in self._room.fresh(index)))
-        ready = self._room.ready(step.all[0], fresh, {}) if fresh else 0
-        return step.all[0] == self._room.turn or (ready is not None and ready <= start)
-
-    def take(self, step: _Step, start: int) -> None:
-        """Start a step, and its loads before it."""
-        for index in step.all[:-1]:
-            self._begin(index, self._ready[index])
-        self._begin(step.operation, start)
-        self._end = start
-
-    def _begin(self, index: int, start: int) -> None:
-        duration, engine = self.section.durations[index], self.section.engines[index]
-        end = start + duration.complete
-        self._order.append(index)
-        self._starts[index] = start
-        if not fills(engine):
-            self._free[engine] = start + duration.busy
-        self._room.take(index, max(start, self._end), max(end, self._end))
-        for after, cycle in ((self._after_end, end), (self._after_start, start)):
-            for later in after[index]:
-                self._ready[later] = max(self._ready[later], cycle)
-        for step in self._steps_after.get(index, ()):
-            step.open -= 1
-
-
 @dataclass(slots=True)
 class _Stream:
     """The steps of a layer; `next_of` has, for each step, the next operation of each engine from there on."""
 
-    steps: Sequence[_Step]
+    steps: Sequence[Step]
     next_of: Sequence[Mapping[Engine, int]]
     at: int = 0
     late: int | None = None  # cycles by which the last step came later than in the order of layers
 
     @staticmethod
-    def of(steps: Sequence[_Step], engines: Sequence[Engine]) -> _Stream:
+    def of(steps: Sequence[Step], engines: Sequence[Engine]) -> _Stream:
         next_of: list[Mapping[Engine, int]] = []
         following: dict[Engine, int] = {}
         for step in reversed(steps):
@@ -298,12 +159,12 @@ class _Stream:
         return self.at == len(self.steps)
 
     @property
-    def step(self) -> _Step:
+    def step(self) -> Step:
         """The one whose turn it is."""
         return self.steps[self.at]
 
 
-def _best(streams: Sequence[_Stream], state: _State) -> tuple[int, _Stream]:
+def _best(streams: Sequence[_Stream], state: Stepping) -> tuple[int, _Stream]:
     """When which stream goes on: the one in front, unless another can start before it and before it is wanted."""
     best = state.start(streams[0].step), streams[0]
     for position, stream in enumerate(streams[1:], 1):
@@ -327,26 +188,6 @@ def _wanted(engine: Engine, streams: Sequence[_Stream], in_order: Sequence[int])
         ),
         default=NEVER,
     )
-
-
-def _steps(section: Section) -> list[list[_Step]]:
-    """The steps of each layer, in the order of layers."""
-    operations: dict[int, list[int]] = defaultdict(list)
-    for index in section.span:
-        operations[section.layers[index]].append(index)
-    return [_steps_of(operations[layer], section.engines, section.before) for layer in sorted(operations)]
-
-
-def _steps_of(operations: Sequence[int], engines: Sequence[Engine], before: Dependences) -> list[_Step]:
-    steps: list[_Step] = []
-    together: list[int] = []
-    for index in operations:
-        together.append(index)
-        if not fills(engines[index]) or index == operations[-1]:
-            reads = tuple(load for load in together[:-1] if load in before.completed[index])
-            steps.append(_Step(index, tuple(together), reads))
-            together = []
-    return steps
 
 
 MERGES: Mapping[Mix, Callable[[Section], Merged]] = {

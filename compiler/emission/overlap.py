@@ -18,8 +18,9 @@ from itertools import pairwise
 
 from tilewright.compiler.emission.ahead import Mix
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.merge import LAYERS_BESIDE, MERGES, Merged, Section, one_by_one
+from tilewright.compiler.emission.merge import LAYERS_BESIDE, MERGES, one_by_one
 from tilewright.compiler.emission.room import Residents
+from tilewright.compiler.emission.stepping import Merged, Section
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.templates.work import Work
 

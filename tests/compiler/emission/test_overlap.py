@@ -16,10 +16,11 @@ from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead, Mix
 from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import starts_in_order
-from tilewright.compiler.emission.merge import MERGES, Section, front_first, one_by_one
+from tilewright.compiler.emission.merge import MERGES, front_first, one_by_one
 from tilewright.compiler.emission.overlap import Overlap, overlapped
 from tilewright.compiler.emission.room import Residents
 from tilewright.compiler.emission.schedule import schedule
+from tilewright.compiler.emission.stepping import Section
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import finished
 from tilewright.compiler.search.finisher import exact_cycles

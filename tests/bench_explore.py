@@ -73,7 +73,7 @@ def _measure(path: Path, names: list[str], machines: int) -> None:
     gc.collect()
     collect_rarely()  # as a worker does
     gc.freeze()
-    worker, total = Worker(space), 0.0
+    worker, total, prices = Worker(space), 0.0, list[float]()
     for point in points:
         start = time.process_time()
         machine_key(space.machine(point))  # as the run does, to know whether there is work
@@ -85,8 +85,10 @@ def _measure(path: Path, names: list[str], machines: int) -> None:
             seconds.append(time.process_time() - start)
             assert "stage" not in answer, answer
         total += sum(seconds)
+        prices.append(seconds[0])
         table.add_row(space.label(point), *(f"{each:.2f}" for each in seconds))
     Console(width=140).print(table)
+    print(f"a price: {sum(prices) / machines:.2f} s in the mean")
     each = total / (machines * len(names))
     rate = CORES * SECONDS / each
     print(f"{each:.2f} s a point: {rate:,.0f} points an hour on {CORES} cores, {rate / 12:,.0f} in 5 minutes")

@@ -40,7 +40,7 @@ def compile(  # noqa: A001
     `overrides` are settings `key.path=value` for a machine that is given by name or path. `shapes` gives the sizes that
     the model leaves open. Operators that the machine cannot run are left to the host, unless `host` is false. With
     `host_floats`, the host also runs a model of which the machine can do nothing. `effort` says how hard to search for
-    a faster program: 0 measures nothing, 1 takes seconds, 2 takes minutes. What a search finds is kept in the
+    a faster program: 0 takes the first choice, 1 takes seconds, 2 takes minutes. What a search finds is kept in the
     file `tuning`, or in the user's cache; with `fail_on_miss`, what is not there is refused in place of searched for.
     Raises CompileError, IsaError, or InputError for nodes that the host cannot run either.
     """

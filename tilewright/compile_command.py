@@ -42,7 +42,10 @@ ReportFolder = Annotated[
 Effort = Annotated[
     int,
     typer.Option(
-        "--effort", min=0, max=2, help="How hard to search for a faster program: 0 measures nothing, 2 takes minutes."
+        "--effort",
+        min=0,
+        max=2,
+        help="How hard to search for a faster program: 0 takes the first choice, 2 takes minutes.",
     ),
 ]
 Tuning = Annotated[

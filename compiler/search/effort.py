@@ -37,7 +37,7 @@ EFFORTS = (
     Effort(4_334, 20_000, 12_000, 800, 6, 300, 2, 1),
     Effort(1_200_000, 80_000, 240_000, 240_000, 133, 267, 7, 3),
 )
-"""By number, as `--effort` takes it. 0 takes what the analytic model finds best and measures nothing."""
+"""By number, as `--effort` takes it. 0 takes what the analytic model finds best and searches nothing."""
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.facts import Circuit
 from tilewright.isa.language.narrowing import narrowed
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.encoding import WORD_BYTES, InstructionFormat
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
@@ -25,6 +25,17 @@ BURST_BEATS = 16
 
 BURST_BOUNDARY_BYTES = 4096
 """AXI4 (IHI 0022, A3.4.1): a burst must not cross a 4 KiB address boundary."""
+
+
+def program_unit_bytes(bus_bytes: int) -> int:
+    """What dispatch counts a program's beats and instructions in: words, or beats that are shorter."""
+    return min(WORD_BYTES, bus_bytes)
+
+
+def assembly_bytes(longest_bytes: int, bus_bytes: int) -> int:
+    """Bytes of program that dispatch has room for: of the longest instruction all but the last unit, then a beat."""
+    return longest_bytes - program_unit_bytes(bus_bytes) + bus_bytes
+
 
 # -- DMA engines -------------------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ class LoadEngine(wiring.Component):
         self.bus_bytes = machine.dram.bus_bytes
         self.memories = tuple(port.memory for port in write_ports(machine) if port.engine is self.engine)
         self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine)
-        self.kept = kept_bits(self.formats, 8 * machine.instruction_bytes, is_packed)
+        self.kept = kept_bits(self.formats, 8 * machine.longest_instruction_bytes, is_packed)
         super().__init__(
             {
                 **engine_members(machine),

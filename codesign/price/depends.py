@@ -101,7 +101,7 @@ def _(part: NestWalker) -> Hashable:
     found = [part.machine.memories[name] for name in sorted(names - {DRAM})]
     memories = tuple((memory.name, memory.depth, memory.banks) for memory in found)
     offset_bits = part.machine.dram.offset_bits if DRAM in names else None
-    return part.machine.instruction_bytes, offset_bits, memories, tuple(_of_walk(walk) for walk in part.walks)
+    return part.machine.longest_instruction_bytes, offset_bits, memories, tuple(_of_walk(walk) for walk in part.walks)
 
 
 def _of_walk(walk: Walk) -> Hashable:
@@ -134,13 +134,14 @@ def _(part: Bursts) -> Hashable:
 
 @facts_of.register
 def _(part: Dispatch) -> Hashable:
-    """What its queues keep, and where each format has its opcode and waits."""
+    """What its queues keep, how long the instructions are, and where each format has its opcode and waits."""
     machine = part.machine
     engines = tuple(
         (each.name, each.queue_depth, tuple(of.opcode for of in machine.formats_of(each))) for each in part.engines
     )
     waits = tuple(_places(each, [f"wait.{name}" for name in machine.engines]) for each in machine.formats.values())
-    return engines, tuple(part.kept), waits, machine.wait_bits, machine.instruction_bytes, machine.dram.bus_bytes
+    lengths = tuple(sorted((of.opcode, of.bytes) for of in machine.formats.values()))
+    return engines, tuple(part.kept), waits, machine.wait_bits, lengths, machine.dram.bus_bytes
 
 
 @facts_of.register(LoadEngine)
@@ -167,7 +168,7 @@ def _of_engine(machine: Machine, engine: Engine) -> Hashable:
         for port in (*read_ports(machine), *write_ports(machine))
         if port.engine is engine
     )
-    sizes = machine.dram, machine.instruction_bytes, machine.wait_bits, len(machine.engines)
+    sizes = machine.dram, machine.longest_instruction_bytes, machine.wait_bits, len(machine.engines)
     return engine.name, engine.settings, memories, ports, sizes, tuple(_of_format(machine, each) for each in formats)
 
 

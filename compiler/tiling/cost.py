@@ -72,7 +72,7 @@ def expected_cycles(
     after_others = sum(not step.is_dot for step in shape.cover.steps) - 1
     vector = vector + count.results * max(0, after_others) * (VEC_OPERANDS + vec_stages(machine))
     storing = _store_cycles(shape, machine, count)
-    fetch = loaded.instructions * machine.instruction_bytes / machine.dram.bus_bytes
+    fetch = loaded.instructions * machine.longest_instruction_bytes / machine.dram.bus_bytes
     loading = loaded.cycles + np.maximum(0, fetch - loaded.waits)
     serial = machine.dram.latency_cycles + mma_write(machine) + VEC_OPERANDS + vec_stages(machine)
     latency = count.all * around.tile_cycles + serial + around.traffic * loading

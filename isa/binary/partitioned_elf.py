@@ -11,7 +11,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, assert_never, cast
@@ -200,9 +200,10 @@ def partitioned_from_bytes(
     with elf.naming(name):
         _check_frame(image)
         _check_checksums(image)
-        network, tool = _read(image, machine)
+        content = _read(image)
+        network = _build(content, elf.machine_of(content.notes, machine))
         require_within(network.programs, budgets)
-        if partitioned_to_bytes(network, tool) != image:
+        if not content.is_of_before and partitioned_to_bytes(network, content.tool) != image:
             raise IsaError("headers do not agree with the content; compile the network again")
         return network
 
@@ -243,7 +244,22 @@ def _damaged_sections(image: bytes) -> list[str]:
     return damaged
 
 
-def _read(image: bytes, given: Machine | None) -> tuple[Partitioned, str]:
+@dataclass(frozen=True, slots=True)
+class _Content:
+    notes: Mapping[int, bytes]  # by type
+    segments: Mapping[str, bytes]  # by section
+
+    @property
+    def tool(self) -> str:
+        return elf.decoded(self.notes[NOTE_TOOL], "tool version")
+
+    @property
+    def is_of_before(self) -> bool:
+        """Whether a program in it has a format of before, so that it would be written with other bytes."""
+        return any(elf.is_of_format_4(content) for name, content in self.segments.items() if name.startswith(".npu."))
+
+
+def _read(image: bytes) -> _Content:
     try:
         sections = {section.name: section for section in ELFFile(BytesIO(image)).iter_sections()}
         if sum(int(section["sh_size"]) for section in sections.values()) > len(image):
@@ -261,19 +277,18 @@ def _read(image: bytes, given: Machine | None) -> tuple[Partitioned, str]:
         raise
     except Exception as error:  # pyelftools raises whatever its parser trips over in a malformed file
         raise IsaError(f"not a readable ELF file: {error}") from error
-    machine = elf.machine_of(notes, given)
-    return _build(notes[NOTE_SEGMENTS], contents, machine), elf.decoded(notes[NOTE_TOOL], "tool version")
+    return _Content(notes, contents)
 
 
-def _build(description: bytes, contents: Mapping[str, bytes], machine: Machine) -> Partitioned:
+def _build(content: _Content, machine: Machine) -> Partitioned:
     try:
-        content = json.loads(description)
+        description = json.loads(content.notes[NOTE_SEGMENTS])
     except (ValueError, RecursionError) as error:
         raise IsaError(f"the description of the segments is not JSON: {error}") from error
-    top = mapping(content, "segments", ("inputs", "outputs", "metadata", "segments"))
+    top = mapping(description, "segments", ("inputs", "outputs", "metadata", "segments"))
 
     def segment(value: Any, path: str) -> Segment:
-        return _segment(value, path, contents, machine)
+        return _segment(value, path, content.segments, machine)
 
     return Partitioned(
         machine,

@@ -99,8 +99,6 @@ class _Builder:
         formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
         if self.reader.complaint_count:
             raise MachineFileError(self.reader.complaints())
-        bits = max((format.bits for format in formats), default=8)
-        step = max(8, dram.bus_bytes)
         return Machine(
             name=name,
             about=about,
@@ -112,7 +110,6 @@ class _Builder:
             fetch_beats=fetch_beats,
             counting=counting,
             formats={format.mnemonic: format for format in formats},
-            instruction_bytes=-(-bits // (8 * step)) * step,
             text=_canonical(self._tree, name),
         )
 

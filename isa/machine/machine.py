@@ -11,7 +11,7 @@ from html import escape
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.encoding import WORD_BYTES, InstructionFormat
 from tilewright.isa.machine.engine import Direction, Engine, Systolic, Template, Vector
 from tilewright.isa.machine.memory import Dram, Memory
 from tilewright.isa.machine.shown import html_table
@@ -45,7 +45,6 @@ class Machine:
     fetch_beats: int  # beats of program that fetch holds or has asked for
     counting: Counting
     formats: Mapping[str, InstructionFormat]  # by mnemonic, in file order
-    instruction_bytes: int
     text: str
 
     def __repr__(self) -> str:
@@ -118,6 +117,14 @@ class Machine:
         return {
             template: tuple(f for f in self.formats.values() if f.engine.template is template) for template in Template
         }
+
+    @cached_property
+    def formats_by_opcode(self) -> Mapping[int, InstructionFormat]:
+        return {format.opcode: format for format in self.formats.values()}
+
+    @cached_property
+    def longest_instruction_bytes(self) -> int:
+        return max((format.bytes for format in self.formats.values()), default=WORD_BYTES)
 
     @cached_property
     def table_memories(self) -> tuple[str, ...]:

@@ -111,7 +111,8 @@ def _instructions(a: Machine, b: Machine) -> Iterator[str]:
             yield f"{path}: removed"
         elif name not in a.formats:
             format = b.formats[name]
-            yield f"{path}: added, {format.engine} opcode {format.opcode}, {format.bits} bits: {format.statement.text}"
+            length = f"{format.bits} bits in {format.bytes} bytes"
+            yield f"{path}: added, {format.engine} opcode {format.opcode}, {length}: {format.statement.text}"
         else:
             yield from (f"{path}: {change}" for change in _instruction(a.formats[name], b.formats[name]))
 
@@ -128,6 +129,7 @@ def _instruction(a: InstructionFormat, b: InstructionFormat) -> Iterator[str]:
     yield from _change("do", a.statement.text, b.statement.text)
     yield from _fields(a.fields, b.fields)
     yield from _change("bits in all", a.bits, b.bits)
+    yield from _change("bytes", a.bytes, b.bytes)
 
 
 def _has(flag: bool) -> str:
@@ -234,7 +236,6 @@ def _binary(a: Machine, b: Machine) -> Iterator[str]:
     other_meaning = [name for name in shared if name not in other_words and _meaning(a, name) != _meaning(b, name)]
     smaller = [m.name for m in a.memories.values() if m.name in b.memories and b.memories[m.name].depth < m.depth]
     faults = [
-        *_change("an instruction's bytes", a.instruction_bytes, b.instruction_bytes),
         *([f"{_some(gone, len(a.formats))} missing"] if gone else []),
         *([f"other words for {_some(other_words, len(shared))}"] if other_words else []),
         *([f"the same words mean something else: {_some(other_meaning, len(shared))}"] if other_meaning else []),

@@ -59,7 +59,7 @@ def _machine(machine: Machine) -> Table:
         ("rounding", f"ties: {machine.rounding.value}"),
         ("bus", f"{dram.bus_bytes} bytes a beat, {dram.latency_cycles} cycles latency"),
         ("memories", f"{sum(m.bytes for m in machine.memories.values()) / 1024:g} KiB in all"),
-        ("instruction", f"{machine.instruction_bytes} bytes, wait counts of {machine.wait_bits} bits"),
+        ("instructions", f"{lengths_text(machine)} bytes, wait counts of {machine.wait_bits} bits"),
         ("hash", machine.hash[:16]),
     )
     return Table("Machine", ("property", "value"), rows)
@@ -79,9 +79,10 @@ def _engines(machine: Machine) -> Table:
 
 def _instructions(machine: Machine) -> Table:
     rows = tuple(
-        (format.mnemonic, format.opcode, format.bits, loops_text(format)) for format in machine.formats.values()
+        (format.mnemonic, format.opcode, format.bits, format.bytes, loops_text(format))
+        for format in machine.formats.values()
     )
-    return Table("Instructions", ("instruction", "opcode", "bits", "loops, bits"), rows)
+    return Table("Instructions", ("instruction", "opcode", "bits", "bytes", "loops, bits"), rows)
 
 
 def _statements(machine: Machine) -> Table:
@@ -122,6 +123,12 @@ def element_text(element: Element) -> str:
     if element.type is not None:
         return str(element.type)
     return "{" + ", ".join(f"{field.name}: {field.type}" for field in element.fields) + "}"
+
+
+def lengths_text(machine: Machine) -> str:
+    """The fewest and the most bytes of an instruction: `24 to 48`."""
+    lengths = {format.bytes for format in machine.formats.values()}
+    return " to ".join(map(str, dict.fromkeys((min(lengths), max(lengths)))))
 
 
 def loops_text(format: InstructionFormat) -> str:

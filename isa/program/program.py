@@ -170,14 +170,13 @@ class Program:
     @property
     def text(self) -> bytes:
         """The instructions as the machine fetches them."""
-        size = self.machine.instruction_bytes
-        return b"".join(encode(instruction, size) for instruction in self.instructions)
+        return b"".join(map(encode, self.instructions))
 
     @cached_property
     def limits(self) -> Mapping[str, int]:
         """The bytes of each region."""
         return {
-            "program": len(self.instructions) * self.machine.instruction_bytes,
+            "program": sum(instruction.format.bytes for instruction in self.instructions),
             "weights": len(self.weights),
             "workspace": self.workspace_bytes,
             "inputs": self.input_bytes,

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.proof.array import array, reduced_arrays
+from tilewright.rtl.proof.assembler import assembler
 from tilewright.rtl.proof.bytes import REDUCED_WINDOWS, window
 from tilewright.rtl.proof.datapath import datapath_key, prove_datapath
 from tilewright.rtl.proof.fetch import fetch, read_channel
@@ -32,7 +33,7 @@ def all_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
         yield from ((names(group, machines), proof) for proof in prove_datapath(group[0]))
     yield from engine_proofs(machines)
     for group in groups(machines, [dispatch_key(machine) for machine in machines]):
-        for subject in (*instruction_queues(group[0]), dispatch(group[0])):
+        for subject in (*instruction_queues(group[0]), assembler(group[0]), dispatch(group[0])):
             yield from named(subject, group, machines)
     yield from shared(machines, inner_queues, byte_queue)
     yield from shared(machines, shown_queues, shown_queue)
@@ -104,4 +105,4 @@ def bus_key(machine: Machine) -> Hashable:
         (format.mnemonic, format.loops, format.fields, format.operands) for format in machine.formats.values()
     )
     sizes = tuple((m.name, m.word_bytes, m.depth, m.banks) for m in machine.memories.values())
-    return machine.dram, machine.instruction_bytes, machine.array.rows, machine.array.cols, sizes, instructions
+    return machine.dram, machine.longest_instruction_bytes, machine.array.rows, machine.array.cols, sizes, instructions

@@ -182,7 +182,7 @@ def run(machine: Machine, program: Sequence[Instruction], probability: float, se
             ctx.set(engine.instruction.valid, bool(waiting))
             if waiting:
                 number, instruction = waiting[0]
-                bits = int.from_bytes(encode(instruction, machine.instruction_bytes), "little")
+                bits = int.from_bytes(encode(instruction), "little")
                 ctx.set(engine.instruction.payload, {"bits": bits, "index": number})
             grant = seed.random() < probability
             ctx.set(ports["a"].granted, 0)

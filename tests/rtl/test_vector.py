@@ -153,7 +153,7 @@ def run(machine: Machine, program: Sequence[Instruction], probability: float, se
             ctx.set(engine.instruction.valid, bool(waiting))
             if waiting:
                 number, instruction = waiting[0]
-                bits = int.from_bytes(encode(instruction, machine.instruction_bytes), "little")
+                bits = int.from_bytes(encode(instruction), "little")
                 ctx.set(engine.instruction.payload, {"bits": bits, "index": number})
             grants = {name: name in always_granted or seed.random() < probability for name in names}
             seen = Cycle()

@@ -52,7 +52,7 @@ def test_its_loads_are_all_that_the_program_reads() -> None:
     found = explain_network(network, programs, [])
     loaded = sum(one["bytes"] for layer in found["layers"] for one in layer["loaded"])
     machine = network.machine
-    fetched = len(network.binary.instructions) * machine.instruction_bytes
+    fetched = len(network.binary.text)
     read = network.profile()["dram_bytes"]["read"]
     assert read - fetched - machine.dram.bus_bytes * len(network.binary.instructions) <= loaded <= read - fetched
 

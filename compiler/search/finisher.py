@@ -47,6 +47,7 @@ class Finisher:
         self._fastest: Finished | None = None
         self._alike: Arrangement | None = None
         self._ordered: OrderedTiles | None = None  # what was made last
+        self._emitted: tuple[PlacedTiles, Program] | None = None
 
     def alone(self) -> Finisher:
         """Another one, for programs that are not compared with those of this one."""
@@ -92,7 +93,9 @@ class Finisher:
         """The program of what `place` gave: not made again if a search has made it."""
         if self._fastest is not None and self._fastest.placed is placed:
             return self._fastest.program
-        return self._steps.emit(self.order(placed))
+        if self._emitted is None or self._emitted[0] is not placed:
+            self._emitted = placed, self._steps.emit(self.order(placed))
+        return self._emitted[1]
 
 
 def exact_cycles(program: Program) -> int:

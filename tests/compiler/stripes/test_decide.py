@@ -96,3 +96,13 @@ def test_what_was_found_is_not_measured_again(tmp_path: Path) -> None:
     other = load_machine("dw16", ["memories.act.kib=33"])
     with pytest.raises(FatalError, match="does not say whether first, expand, depthwise, project are better"):
         cut_chains(program, other, lambda nests: 0, KnownChains(other, replace(options, fails_on_miss=True)).recall)
+
+
+def test_what_was_found_holds_for_a_network_that_is_trained_again(tmp_path: Path) -> None:
+    options = Options(tuning=tmp_path / "mine.json")
+    other = block_model(height=24, width=24, channels=96, stride=2, seed=1)
+    programs = [before_stripes(model, SMALL) for model in (MODEL, other)]
+    cycles = iter([20_000, 19_000, 18_000, 19_500])
+    first = cut_chains(programs[0], SMALL, lambda nests: next(cycles), KnownChains(SMALL, options).recall)
+    again = cut_chains(programs[1], SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options).recall)
+    assert first.remarks == again.remarks != programs[0].remarks

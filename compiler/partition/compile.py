@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import onnx
 
 from tilewright.compiler.errors import CompileError, FatalError, FloatModel, TooLong, TooSmall
 from tilewright.compiler.importers.remarks import remarks_of
+from tilewright.compiler.levels import Form
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.front import Front
+from tilewright.compiler.partition.images import ABOUT, Candidate, choose
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut, whole_network
 from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import Source
@@ -41,13 +43,40 @@ def compile_partitioned(
     host runs all of the latter; without `host` it runs nothing, and what the machine cannot do is an error. `dump` and
     `keep` are given what each pass made, program by program. With a `front`, what does not depend on the machine is
     taken from there, or kept there for the next machine.
+
+    With a batch, a run takes as many images, or fewer where that takes fewer cycles for each, which `images` and a
+    remark say; raises CompileError for a network of which it is not known that images stay apart.
     """
     options, kept = options or Options(), keeping(dump, keep)
     front = front if front is not None else Front()
-    source = front.source(model, options.shapes)
-    made = _compile(source, machine, options, front, kept, host_floats, host)
-    remarks = remarks_of(source.model)
-    return _with_remarks(made, remarks) if remarks else made
+
+    def make(images: int | None, kept: Keep | None) -> Program | Partitioned:
+        source = front.source(model, options.shapes, images)
+        made = _compile(source, machine, replace(options, batch=images), front, kept, host_floats, host)
+        remarks = remarks_of(source.model)
+        return _with_remarks(made, remarks) if remarks else made
+
+    if options.batch is None:
+        return make(None, kept)
+    front.source(model, options.shapes, options.batch)  # first of all: whether images stay apart
+    return _for_images(options.batch, make, kept)
+
+
+def _for_images(
+    wanted: int, make: Callable[[int, Keep | None], Program | Partitioned], kept: Keep | None
+) -> Program | Partitioned:
+    """What `choose` finds, with its remark. What passes made of the others is not handed on."""
+
+    def candidate(images: int) -> Candidate:
+        results: list[tuple[str, Form | Options]] = []
+        network = make(images, None if kept is None else lambda name, value: results.append((name, value)))
+        return Candidate(images, network, results)
+
+    chosen, remark = choose(wanted, candidate)
+    for name, value in chosen.results:
+        assert kept is not None
+        kept(name, value)
+    return replace(_with_remarks(chosen.network, {ABOUT: remark}), images=chosen.images)
 
 
 def _compile(

@@ -12,6 +12,7 @@ from tilewright.isa.errors import IsaError, did_you_mean
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element, integer_element
+from tilewright.isa.program.images import require_images
 from tilewright.isa.program.program import (
     Tensor,
     require_elements,
@@ -132,6 +133,17 @@ def _read_metadata(line: AssemblyLine, draft: Draft) -> None:
     if key in draft.metadata:
         raise LineFault(at.column, f"metadata {key!r} is given twice")
     draft.metadata[key] = line.name("a text")
+
+
+def _read_images(line: AssemblyLine, draft: Draft) -> None:
+    """How many images the inputs and outputs before this line hold."""
+    at = line.peek
+    images = line.integer("images", 1, MAX_BYTES)
+    try:
+        require_images(images, draft.inputs, draft.outputs)
+    except IsaError as error:
+        raise LineFault(at.column, str(error)) from None
+    draft.images = images
 
 
 def _read_provenance(line: AssemblyLine, draft: Draft) -> None:
@@ -268,6 +280,7 @@ _DIRECTIVES: Mapping[str, Callable[[AssemblyLine, Draft], None]] = {
     "outputs": _read_size("outputs"),
     "input": _read_input,
     "output": _read_output,
+    "images": _read_images,
     "provenance": _read_provenance,
     "hex": _read_hex,
     "zeros": _read_zeros,

@@ -272,6 +272,7 @@ def _build(content: _Content, machine: Machine) -> Program:
         input_bytes=content.sizes["inputs"],
         output_bytes=content.sizes["outputs"],
         metadata=description.metadata,
+        images=description.images,
     )
     check_sizes(program)
     return program

@@ -20,7 +20,17 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
 from tilewright.isa.binary import elf
-from tilewright.isa.binary.description import list_of, mapping, natural, text, texts
+from tilewright.isa.binary.description import (
+    IMAGES,
+    images_content,
+    images_of,
+    list_of,
+    mapping,
+    natural,
+    text,
+    texts,
+    with_images,
+)
 from tilewright.isa.binary.elf_writer import (
     CHECKSUMS,
     DIGEST_BYTES,
@@ -50,6 +60,7 @@ from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets
 from tilewright.isa.program.demands import require_within
+from tilewright.isa.program.images import require_images
 from tilewright.isa.program.partitioned import (
     VALUE_DTYPES,
     HostNode,
@@ -176,6 +187,7 @@ def _describe(network: Partitioned) -> bytes:
         "inputs": [asdict(value) for value in network.inputs],
         "outputs": [asdict(value) for value in network.outputs],
         "metadata": dict(network.metadata),
+        **images_content(network.images),
         "segments": [
             {
                 "kind": _kind(segment),
@@ -270,18 +282,21 @@ def _build(description: bytes, contents: Mapping[str, bytes], machine: Machine) 
         content = json.loads(description)
     except (ValueError, RecursionError) as error:
         raise IsaError(f"the description of the segments is not JSON: {error}") from error
-    top = mapping(content, "segments", ("inputs", "outputs", "metadata", "segments"))
+    top = mapping(with_images(content), "segments", ("inputs", "outputs", "metadata", "segments", IMAGES))
 
     def segment(value: Any, path: str) -> Segment:
         return _segment(value, path, contents, machine)
 
-    return Partitioned(
+    network = Partitioned(
         machine,
         list_of(top["segments"], "segments", segment),
         list_of(top["inputs"], "inputs", _input),
         list_of(top["outputs"], "outputs", _value),
         texts(top["metadata"], "metadata"),
+        images_of(top[IMAGES]),
     )
+    require_images(network.images, network.inputs, network.outputs)
+    return network
 
 
 def _segment(value: Any, path: str, contents: Mapping[str, bytes], machine: Machine) -> Segment:

@@ -153,7 +153,11 @@ MODEL = "model"
 
 @dataclass(frozen=True)
 class Program:
-    """Everything a binary holds. `limits` are the bytes of each region; of `program` and `weights`, their lengths."""
+    """Everything a binary holds. `limits` are the bytes of each region; of `program` and `weights`, their lengths.
+
+    `images` is how many a run takes along the first dimension of each input, none of which changes what another gives;
+    None where that is not known.
+    """
 
     machine: Machine
     instructions: tuple[Instruction, ...]
@@ -166,6 +170,7 @@ class Program:
     input_bytes: int = 0
     output_bytes: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict)  # free text: the model's name and the like
+    images: int | None = None
 
     @property
     def text(self) -> bytes:

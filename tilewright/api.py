@@ -32,6 +32,7 @@ def compile(  # noqa: A001
     effort: int = 1,
     tuning: str | Path | None = None,
     fail_on_miss: bool = False,
+    batch: int | None = None,
 ) -> Program:
     """Compile a quantised ONNX model for a machine. `isa` is a shipped machine's name, a YAML file, or a `Machine`.
 
@@ -42,13 +43,16 @@ def compile(  # noqa: A001
     `host_floats`, the host also runs a model of which the machine can do nothing. `effort` says how hard to search for
     a faster program: 0 takes the first choice, 1 takes seconds, 2 takes minutes. What a search finds is kept in the
     file `tuning`, or in the user's cache; with `fail_on_miss`, what is not there is refused in place of searched for.
+    With a `batch`, a run takes so many images, or fewer where that takes fewer cycles for each.
     Raises CompileError, IsaError, or InputError for nodes that the host cannot run either.
     """
     from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
 
     machine, file = machine_of(isa, overrides), None if tuning is None else Path(tuning)
-    options = Options(shapes=shapes or {}, effort=effort, tuning=file, fails_on_miss=fail_on_miss)
+    if batch is not None and batch < 1:
+        raise InputError(f"a batch of {batch} images; expected 1 or more")
+    options = Options(shapes=shapes or {}, effort=effort, tuning=file, fails_on_miss=fail_on_miss, batch=batch)
     if calibration is not None:
         from tilewright.quantization.quantize import quantize
 

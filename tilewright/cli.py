@@ -166,17 +166,20 @@ def run(
         write_output(output, archive(result.outputs))
     if dump_tensors is not None:
         dump(dump_tensors, loaded, model, inputs)
-    cycles = None if result.profile is None else result.profile.typed.cycles
     summary = {
         "on": on,
-        "cycles": cycles,
+        "cycles": result.cycles,
+        "images": result.batches.images,
+        "runs": result.batches.runs,
+        "padding": result.batches.padding,
+        "cycles_per_image": result.cycles_per_image,
         "outputs": [
             {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)}
             for name, array in result.outputs.items()
         ],
     }
     if report(summary, json, output):
-        title = f"{program.name} on {on}" + (f": {cycles:,} cycles" if cycles is not None else "")
+        title = f"{program.name} on {on}{_took(result)}"
         rows = [(name, array.dtype.name, array.shape, _preview(array)) for name, array in result.outputs.items()]
         print_table(title, ("output", "dtype", "shape", "values"), rows)
 
@@ -203,6 +206,17 @@ def _run_for_waves(
     result, vcd = run_for_waves(program, inputs, waves_window(program, *part))
     write_output(path, fst_of(vcd) if path.suffix == ".fst" else vcd)
     return result
+
+
+def _took(result: Result) -> str:
+    """How many images in how many runs, and their cycles: of all runs, and for each image."""
+    cycles, batches = result.cycles, result.batches
+    if batches.images == batches.runs == 1 and not batches.padding:
+        return "" if cycles is None else f": {cycles:,} cycles"
+    filled = f" and {batches.padding} of zeros to fill the last" if batches.padding else ""
+    runs = f"{batches.runs} run{'s' * (batches.runs != 1)} of {batches.each}"
+    took = "" if cycles is None else f": {cycles:,} cycles, {result.cycles_per_image:,.0f} for each image"
+    return f", {batches.images} image{'s' * (batches.images != 1)} in {runs}{filled}{took}"
 
 
 def _preview(array: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,7 +67,7 @@ class Segments:
     def run(self, inputs: Arrays, on: str) -> tuple[dict[str, NDArray[Any]], RunProfile | None]:
         """The network's outputs, and the profile if the executor has a clock. Raises InputError, MachineFault."""
         if isinstance(self._binary, Partitioned):
-            self.require_inputs(_forms(inputs))
+            self.require_inputs(forms_of(inputs))
         tensors, profiles = dict(inputs), []
         for position, segment in enumerate(self._segments):
             if isinstance(segment, HostSegment):
@@ -108,12 +108,14 @@ class Segments:
         return self._hosts[position]
 
     def _sum(self, profiles: Sequence[RunProfile | None]) -> RunProfile | None:
-        if not isinstance(self._binary, Partitioned):
-            return profiles[0]
         known = [profile for profile in profiles if profile is not None]
         if len(known) < len(profiles):
             return None
-        return summed_profile(known, self._binary.machine, self._binary.host_nodes)
+        if isinstance(self._binary, Partitioned):
+            profile = summed_profile(known, self._binary.machine, self._binary.host_nodes)
+        else:
+            profile = known[0]
+        return replace(profile, images=self._binary.images)
 
 
 def _of(tensors: Arrays, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -132,7 +134,8 @@ def _require_tensors(values: Mapping[str, Any]) -> Arrays:
     return values
 
 
-def _forms(inputs: Arrays) -> dict[str, ArrayForm]:
+def forms_of(inputs: Arrays) -> dict[str, ArrayForm]:
+    """What the arrays are, without their values."""
     return {name: ArrayForm(array.dtype, array.shape) for name, array in inputs.items()}
 
 

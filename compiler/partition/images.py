@@ -62,14 +62,16 @@ def choose(wanted: int, make: Callable[[int], Candidate]) -> tuple[Candidate, st
         else:
             fault = _fault(tried, one)
             if not fault:
-                return tried, f"{_each(tried)}; one alone takes {one.cycles:,}{refused}"
+                return tried, f"{_took(tried)}; one alone takes {one.cycles:,}{refused}"
         refused = refused or f"; {fault}"
         images //= 2
-    return one, f"{_each(one)}{refused}"
+    return one, f"{_took(one)}{refused}"
 
 
-def _each(of: Candidate) -> str:
-    return f"{of.images} image{'s' * (of.images != 1)} in each run, {of.each:,.0f} cycles for each image"
+def _took(of: Candidate) -> str:
+    """Latency, and throughput beside it."""
+    each = f", {of.each:,.0f} for each image" if of.images > 1 else ""
+    return f"{of.images} image{'s' * (of.images != 1)} in each run of {of.cycles:,} cycles{each}"
 
 
 def _fault(tried: Candidate, one: Candidate) -> str:

@@ -44,7 +44,9 @@ class ForImages:
                 if name in self.shapes and known.get(name) != self.shapes[name]:
                     came, sizes = known.get(name), list(self.shapes[name])
                     fact = f"its result would be {'open' if came is None else list(came)} and not {sizes}"
-                    raise CompileError(NodeName(node.name, node.op_type), f"{fact}, so it takes no batch", remedy=REMEDY)
+                    raise CompileError(
+                        NodeName(node.name, node.op_type), f"{fact}, so it takes no batch", remedy=REMEDY
+                    )
 
 
 def with_one_image(model: onnx.ModelProto, shapes: Shapes, wanted: int) -> onnx.ModelProto:
@@ -52,7 +54,9 @@ def with_one_image(model: onnx.ModelProto, shapes: Shapes, wanted: int) -> onnx.
     for name, sizes in shapes.items():
         if sizes[:1] not in ((1,), (wanted,), ()):
             option = f"--shape {name}={'x'.join(map(str, sizes))}"
-            raise CompileError(option, f"is of {sizes[0]} images, and --batch of {wanted}", remedy="give one image, 1x…")
+            raise CompileError(
+                option, f"is of {sizes[0]} images, and --batch of {wanted}", remedy="give one image, 1x…"
+            )
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     firsts = [size for value in _inputs(fixed) for size in value.type.tensor_type.shape.dim[:1]]
@@ -114,7 +118,7 @@ def _require_outputs(model: onnx.ModelProto, places: Mapping[str, Place], images
 
 @dataclass
 class _Walk:
-    """Goes through a model's nodes in order: `places` of what it has seen, and the nodes and constants of the result."""
+    """Goes through a model's nodes in order: `places` in what it has seen, and nodes and constants of the result."""
 
     model: onnx.ModelProto
     images: int

@@ -192,4 +192,3 @@ def resize(batched: Batched) -> Outcome:
     sizes = batched.constant(3).copy()
     sizes[axes.index(place.axis)] = place.size(batched.wanted)
     return Outcome((place,), constants={3: sizes})
-

@@ -87,8 +87,9 @@ class Batched:
             self.refuse(f"it {what} along dimension {place.axis}, in which the images lie")
 
     def refuse(self, fact: str) -> NoReturn:
-        """Raise CompileError: what this node computes of one image is not known to be what it computes beside others."""
-        error = CompileError(NodeName(self.node.name, self.node.operator), f"{fact}, so it takes no batch", remedy=REMEDY)
+        """Raise CompileError: nothing says that this node computes of an image what it computes of it alone."""
+        place = NodeName(self.node.name, self.node.operator)
+        error = CompileError(place, f"{fact}, so it takes no batch", remedy=REMEDY)
         error.nodes = (self.node.name,)
         raise error
 

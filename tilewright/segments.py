@@ -71,14 +71,23 @@ class Segments:
         tensors, profiles = dict(inputs), []
         for position, segment in enumerate(self._segments):
             if isinstance(segment, HostSegment):
-                made = self._host(position, segment).run(segment.outputs, _of(tensors, segment.inputs))
-                tensors |= _require_tensors(made)
+                tensors |= self._run_on_host(position, segment, _of(tensors, segment.inputs))
                 continue
             given = _of(tensors, segment.inputs) if isinstance(self._binary, Partitioned) else tensors
             outcome = self._executor(on, position, segment).run(dram_image(segment.program, given))
             profiles.append(None if outcome.counters is None else profile_of(segment.program, outcome.counters))
             tensors |= read_outputs(segment.program, outcome.state.dram)
         return _of(tensors, [of.name for of in self._binary.outputs]), self._sum(profiles)
+
+    def _run_on_host(self, position: int, segment: HostSegment, given: Arrays) -> Arrays:
+        """What a part of the host's makes; image after image where it is known how many there are."""
+        host, images = self._host(position, segment), self._binary.images or 1
+        parts = {name: np.split(array, images) if images > 1 else [array] for name, array in given.items()}
+        made = [
+            _require_tensors(host.run(segment.outputs, {name: part[at] for name, part in parts.items()}))
+            for at in range(images)
+        ]
+        return made[0] if images == 1 else {name: np.concatenate([each[name] for each in made]) for name in made[0]}
 
     def runs(self, on: str) -> list[ProgramRun] | None:
         """Each program with what its run took, in order; None if the executor has no clock."""

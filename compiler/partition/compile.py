@@ -50,32 +50,35 @@ def compile_partitioned(
     options, kept = options or Options(), keeping(dump, keep)
     front = front if front is not None else Front()
 
-    def make(images: int | None, kept: Keep | None) -> Program | Partitioned:
-        source = front.source(model, options.shapes, images)
-        made = _compile(source, machine, replace(options, batch=images), front, kept, host_floats, host)
+    def make(source: Source, kept: Keep | None) -> Program | Partitioned:
+        made = _compile(source, machine, options, front, kept, host_floats, host)
         remarks = remarks_of(source.model)
         return _with_remarks(made, remarks) if remarks else made
 
     if options.batch is None:
-        return make(None, kept)
+        return make(front.source(model, options.shapes), kept)
     front.source(model, options.shapes, options.batch)  # first of all: whether images stay apart
-    return _for_images(options.batch, make, kept)
+    return _for_images(options.batch, lambda images: front.source(model, options.shapes, images), make, kept)
 
 
 def _for_images(
-    wanted: int, make: Callable[[int, Keep | None], Program | Partitioned], kept: Keep | None
+    wanted: int,
+    source_of: Callable[[int], Source],
+    make: Callable[[Source, Keep | None], Program | Partitioned],
+    kept: Keep | None,
 ) -> Program | Partitioned:
     """What `choose` finds, with its remark. What passes made of the others is not handed on."""
 
     def candidate(images: int) -> Candidate:
         results: list[tuple[str, Form | Options]] = []
-        network = make(images, None if kept is None else lambda name, value: results.append((name, value)))
-        return Candidate(images, network, results)
+        source = source_of(images)
+        network = make(source, None if kept is None else lambda name, value: results.append((name, value)))
+        return Candidate(images, network, source.places, tuple(results))
 
     chosen, remark = choose(wanted, candidate)
-    for name, value in chosen.results:
-        assert kept is not None
-        kept(name, value)
+    if kept is not None:
+        for name, value in chosen.results:
+            kept(name, value)
     return replace(_with_remarks(chosen.network, {ABOUT: remark}), images=chosen.images)
 
 

@@ -74,7 +74,7 @@ Segment = NpuSegment | HostSegment
 class Partitioned:
     """Segments in the order in which they run; each reads the network's inputs and what segments before it made.
 
-    `images` is as in a program.
+    `images` is as in a program. Where it is known, the host's parts are of one image, and run once for each.
     """
 
     machine: Machine

@@ -124,9 +124,8 @@ def _distinct(ranges: Sequence[np.ndarray]) -> int:
 def print_program(found: Mapping[str, Any], name: str) -> None:
     """A row a layer, the remarks and the nodes on the host, and what takes the model."""
     model = f", compiled from {found['model']}" if found["model"] else ""
-    print_text(
-        f"{name}: a program for {found['isa']}{model}: {found['cycles']:,} cycles{for_images(found['cycles'], found['images'])}."
-    )
+    took = f"{found['cycles']:,} cycles{for_images(found['cycles'], found['images'])}"
+    print_text(f"{name}: a program for {found['isa']}{model}: {took}.")
     print()
     rows = [
         (layer["name"], layer["cycles"], _instructions(layer), _reads(layer), _loads(layer))

@@ -31,10 +31,11 @@ from tilewright.compiler.importers.shapes import known_shapes
 
 @dataclass(frozen=True)
 class ForImages:
-    """A model for the wanted number of images, and the shapes that its tensors must have."""
+    """A model for the wanted number of images, the shapes that its tensors must have, and where images lie in them."""
 
     model: onnx.ModelProto
     shapes: Mapping[str, Shape]
+    places: Mapping[str, Place]
 
     def require_shapes(self, inferred: onnx.ModelProto) -> None:
         """Raise CompileError for the first node whose result has another shape."""
@@ -76,13 +77,13 @@ def for_images(model: onnx.ModelProto, wanted: int, name: str) -> ForImages:
     walk = _Walk(model, images, wanted)
     for node in model.graph.node:
         walk.take(node)
-    _require_outputs(model, walk.places, images, name)
+    _require_outputs(model, walk.places, name)
     shapes = {
         tensor: tuple(place.size(wanted) if axis == place.axis else size for axis, size in enumerate(shape))
         for tensor, place in walk.places.items()
         if (shape := walk.shapes.get(tensor)) is not None
     }
-    return ForImages(model if images == wanted else walk.changed(shapes), shapes)
+    return ForImages(model if images == wanted else walk.changed(shapes), shapes, walk.places)
 
 
 # -- inputs and outputs ------------------------------------------------------------------------------------------------
@@ -104,13 +105,14 @@ def _images_of(model: onnx.ModelProto, name: str) -> int:
     return int(firsts.pop()[0])
 
 
-def _require_outputs(model: onnx.ModelProto, places: Mapping[str, Place], images: int, name: str) -> None:
+def _require_outputs(model: onnx.ModelProto, places: Mapping[str, Place], name: str) -> None:
     for value in model.graph.output:
         place = places.get(value.name)
         if place is None or place.axis or place.outer != 1:
-            where = "depends on no image" if place is None else f"has its images in dimension {place.axis}"
-            fact = f"output {value.name!r} {where}"
-            raise CompileError(name, fact, expected=f"each {images} images in dimension 0", remedy=REMEDY.capitalize())
+            where = (
+                "depends on no image" if place is None else f"does not have image after image in dimension 0: {place}"
+            )
+            raise CompileError(name, f"output {value.name!r} {where}", remedy=REMEDY)
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------

@@ -24,6 +24,10 @@ class Place:
     outer: int = 1
     inner: int = 1
 
+    def __str__(self) -> str:
+        beside = f", {self.outer} times, {self.inner} of each" if self.outer * self.inner > 1 else ""
+        return f"images are in dimension {self.axis}{beside}"
+
     def size(self, images: int) -> int:
         """The size of the dimension."""
         return self.outer * images * self.inner

@@ -27,8 +27,8 @@ OF_SEVERAL = (
 """Functions of an element of each operand."""
 
 OF_IMAGES = (
-    *("ConvInteger", "ConvTranspose", "QLinearConv", "InstanceNormalization", "GroupNormalization", "LRN"),
-    *("DepthToSpace", "SpaceToDepth", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "AveragePool", "LpPool"),
+    *("ConvInteger", "ConvTranspose", "QLinearConv", "InstanceNormalization", "GroupNormalization"),
+    *("DepthToSpace", "SpaceToDepth", "GlobalAveragePool", "GlobalMaxPool", "AveragePool", "LpPool"),
 )
 """What computes each index of dimension 0 for itself."""
 

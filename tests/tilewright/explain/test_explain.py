@@ -135,8 +135,8 @@ def test_the_model_of_another_program_is_refused(tilewright: Command, program_fi
     ended = tilewright("explain", program_file, "--model", other, "--effort", 0)
     assert (ended.code, ended.err) == (
         1,
-        f"error: {other}: another program comes of it; expected the model of this program, the --shape and --effort "
-        "that it was compiled with, and this version: compile it again\n",
+        f"error: {other}: another program comes of it; expected the model of this program, the --shape, --batch and "
+        "--effort that it was compiled with, and this version: compile it again\n",
     )
 
 

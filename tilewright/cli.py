@@ -19,6 +19,7 @@ from tilewright.advise_command import advise_command
 from tilewright.compare_command import compare_command
 from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
+from tilewright.errors import InputError
 from tilewright.explain.command import explain_command
 from tilewright.explore_command import explore_app
 from tilewright.isa.rare_collection import collect_rarely
@@ -158,6 +159,8 @@ def run(
     _require_hardware(waves, on, from_cycle, layer)
     with running(program, on, isa, set, budget, waves is not None) as loaded:
         inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
+        if waves is not None or dump_tensors is not None:
+            _require_one_run(loaded, inputs)
         if waves is None:
             result = loaded.run(inputs, on=on, unchecked=unchecked)
         else:
@@ -194,6 +197,14 @@ def _require_hardware(waves: Path | None, on: str, from_cycle: int | None, layer
             f"waves are VCD, or FST, which is smaller: name a file like out.vcd or out.fst, not {waves.name!r}",
             param_hint="--waves",
         )
+
+
+def _require_one_run(program: Program, inputs: Mapping[str, Any]) -> None:
+    """Raise InputError for arrays of more or fewer images than a run takes."""
+    batches = program.batches(inputs)
+    if batches is not None:
+        images = f"{batches.each} image{'s' * (batches.each != 1)}"
+        raise InputError(f"--waves and --dump-tensors are of one run: give {images}, not {batches.images}")
 
 
 def _run_for_waves(

@@ -132,11 +132,12 @@ class Program:
 
     def require_inputs(self, forms: Mapping[str, ArrayForm]) -> None:
         """Raise InputError unless these are the inputs' names, element types and shapes, or of more or fewer images."""
-        batches = self._batches(forms)
+        batches = batches_of(self.inputs, self.outputs, self.images, forms)
         self._segments.require_inputs(forms if batches is None else batches.of_one_run(forms))
 
-    def _batches(self, forms: Mapping[str, ArrayForm]) -> Batches | None:
-        return batches_of(self.inputs, self.outputs, self.images, forms)
+    def batches(self, inputs: Mapping[str, NDArray[Any]]) -> Batches | None:
+        """How arrays of more or fewer images than a run takes are cut into runs; None for those of one run."""
+        return batches_of(self.inputs, self.outputs, self.images, forms_of(inputs))
 
     def check(self) -> tuple[Finding, ...]:
         """Every fault that the independent checker finds; empty for a program that is safe on every run.
@@ -156,7 +157,7 @@ class Program:
         its budgets, before anything is allocated, InputError for wrong inputs, MachineFault when the machine stops.
         """
         self.require_allowed(unchecked)
-        batches = self._batches(forms_of(inputs))
+        batches = self.batches(inputs)
         if batches is None:
             outputs, profile = self._segments.run(inputs, on)
             batches = Batches(self.images or 1, self.images or 1)

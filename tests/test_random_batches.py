@@ -32,7 +32,7 @@ def check(model: onnx.ModelProto, machine: Machine, seed: int) -> None:
     try:
         many = Program(compile_partitioned(model, machine, Options(effort=0, batch=BATCH)))
     except CompileError as error:
-        assert error.node
+        assert error.node or "output" in str(error)
         assert any(node.op_type == "Transpose" for node in model.graph.node)
         pytest.skip(str(error))
     rng = np.random.default_rng(seed)

@@ -176,6 +176,12 @@ MIXING: tuple[tuple[tuple[int, ...], Sequence[str], Constants, str], ...] = (
     ((1, 5), ["y = Slice(x, a, b)"], {"a": [0], "b": [1]}, "cuts along dimension 0, in which the images lie"),
     ((1, 5), ["y = Add(x, c)"], {"c": (4, 5)}, "an operand stretches dimension 0, in which the images lie"),
     ((1, 5), ["t = Transpose(x)", "y = MatMul(t, x)"], {}, "it multiplies rows of images with columns of images"),
+    ((1, 1), ["y = MatMul(x, x)"], {}, "it multiplies rows of images with columns of images"),
+    *(
+        ((1, 7, 4), ["a = Transpose<perm = [1, 2, 0]>(x)", f"y = Conv<{setting}>(a, w)"], {"w": (8, 4, 1)},
+         "images lie in dimension 2 of its operand, and it takes them in dimension 0")
+        for setting in ("pads = [1, 0]", "pads = [0, 1]", "strides = [2]")
+    ),
     ((1, 1), ["t = Transpose(x)", "y = Add(x, t)"], {}, "images lie in different dimensions of its operands"),
     ((1, 5), ["t = Transpose(x)", "y = MatMul(t, w)"], {"w": (1, 2)}, "it sums over images"),
     ((1, 5), ["t = Transpose(x)", "y = Gemm(t, w)"], {"w": (1, 2)}, "it sums over images, or multiplies"),
@@ -185,7 +191,7 @@ MIXING: tuple[tuple[tuple[int, ...], Sequence[str], Constants, str], ...] = (
     (IMAGE, ["y, i = MaxPool<kernel_shape = [2, 2]>(x)"], {}, "positions of the largest elements count through all"),
     ((4, 5), ["y = Add(x, c)"], {"c": (4, 5)}, "its constant operand 'c' is not the same for each image"),
     ((2, 3), ["y = Reshape(x, s)"], {"s": [3, 2]}, "no dimension of its result [3, 2] holds the images alone"),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("case", MIXING, ids=lambda case: " ".join(case[1]))

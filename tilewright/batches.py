@@ -24,6 +24,11 @@ class Batches:
     images: int
     each: int
 
+    def __str__(self) -> str:
+        filled = f" and {self.padding} of zeros to fill the last" if self.padding else ""
+        runs = f"{self.runs} run{'s' * (self.runs != 1)} of {self.each}"
+        return f"{self.images} image{'s' * (self.images != 1)} in {runs}{filled}"
+
     @property
     def runs(self) -> int:
         """How many runs it takes."""

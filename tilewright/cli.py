@@ -182,7 +182,7 @@ def run(
         ],
     }
     if report(summary, json, output):
-        title = f"{program.name} on {on}{_took(result)}"
+        title = f"{program.name} on {on}{result.took}"
         rows = [(name, array.dtype.name, array.shape, _preview(array)) for name, array in result.outputs.items()]
         print_table(title, ("output", "dtype", "shape", "values"), rows)
 
@@ -217,17 +217,6 @@ def _run_for_waves(
     result, vcd = run_for_waves(program, inputs, waves_window(program, *part))
     write_output(path, fst_of(vcd) if path.suffix == ".fst" else vcd)
     return result
-
-
-def _took(result: Result) -> str:
-    """How many images in how many runs, and their cycles: of all runs, and for each image."""
-    cycles, batches = result.cycles, result.batches
-    if batches.images == batches.runs == 1 and not batches.padding:
-        return "" if cycles is None else f": {cycles:,} cycles"
-    filled = f" and {batches.padding} of zeros to fill the last" if batches.padding else ""
-    runs = f"{batches.runs} run{'s' * (batches.runs != 1)} of {batches.each}"
-    took = "" if cycles is None else f": {cycles:,} cycles, {result.cycles_per_image:,.0f} for each image"
-    return f", {batches.images} image{'s' * (batches.images != 1)} in {runs}{filled}{took}"
 
 
 def _preview(array: Any) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import onnx
 
 from tilewright.compiler.errors import CompileError, FatalError, FloatModel, TooLong, TooSmall
 from tilewright.compiler.importers.remarks import remarks_of
-from tilewright.compiler.levels import Form
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.front import Front
-from tilewright.compiler.partition.images import ABOUT, Candidate, choose
+from tilewright.compiler.partition.images import ABOUT, for_batch
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut, whole_network
 from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import Source
@@ -58,28 +57,8 @@ def compile_partitioned(
     if options.batch is None:
         return make(front.source(model, options.shapes), kept)
     front.source(model, options.shapes, options.batch)  # first of all: whether images stay apart
-    return _for_images(options.batch, lambda images: front.source(model, options.shapes, images), make, kept)
-
-
-def _for_images(
-    wanted: int,
-    source_of: Callable[[int], Source],
-    make: Callable[[Source, Keep | None], Program | Partitioned],
-    kept: Keep | None,
-) -> Program | Partitioned:
-    """What `choose` finds, with its remark. What passes made of the others is not handed on."""
-
-    def candidate(images: int) -> Candidate:
-        results: list[tuple[str, Form | Options]] = []
-        source = source_of(images)
-        network = make(source, None if kept is None else lambda name, value: results.append((name, value)))
-        return Candidate(images, network, source.places, tuple(results))
-
-    chosen, remark = choose(wanted, candidate)
-    if kept is not None:
-        for name, value in chosen.results:
-            kept(name, value)
-    return replace(_with_remarks(chosen.network, {ABOUT: remark}), images=chosen.images)
+    made, remark = for_batch(options.batch, lambda images: front.source(model, options.shapes, images), make, kept)
+    return _with_remarks(made, {ABOUT: remark})
 
 
 def _compile(

@@ -9,6 +9,8 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.batches.place import Place
 from tilewright.compiler.levels import Form
 from tilewright.compiler.options import Options
+from tilewright.compiler.partition.source import Source
+from tilewright.compiler.running import Keep
 from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.isa.program.partitioned import HostSegment, Partitioned, Segment
 from tilewright.isa.program.program import Program
@@ -40,6 +42,28 @@ class Candidate:
     def each(self) -> float:
         """Cycles for each image."""
         return self.cycles / self.images
+
+
+Make = Callable[[Source, Keep | None], Program | Partitioned]
+"""Compiles a model; what its passes make is kept."""
+
+
+def for_batch(
+    wanted: int, source_of: Callable[[int], Source], make: Make, kept: Keep | None
+) -> tuple[Program | Partitioned, str]:
+    """What `choose` finds, and its remark. What passes made of the others is not handed on."""
+
+    def candidate(images: int) -> Candidate:
+        results: list[tuple[str, Form | Options]] = []
+        source = source_of(images)
+        network = make(source, None if kept is None else lambda name, value: results.append((name, value)))
+        return Candidate(images, network, source.places, tuple(results))
+
+    chosen, remark = choose(wanted, candidate)
+    if kept is not None:
+        for name, value in chosen.results:
+            kept(name, value)
+    return replace(chosen.network, images=chosen.images), remark
 
 
 def choose(wanted: int, make: Callable[[int], Candidate]) -> tuple[Candidate, str]:

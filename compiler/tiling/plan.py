@@ -20,7 +20,7 @@ from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from tilewright.compiler.tiling.room import Room, limited
 from tilewright.compiler.tiling.shape import NestShape, Within
-from tilewright.compiler.tiling.surroundings import IN_A_NETWORK, Surroundings
+from tilewright.compiler.tiling.surroundings import ALONE, IN_A_NETWORK, Surroundings
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
 from tilewright.compiler.vectors import longest_buffer, vector_blocks
 from tilewright.isa.program.program import Layer
@@ -104,6 +104,12 @@ class Planner:
         """The same planner with other options; what depends on the network alone is shared."""
         other = copy(self)
         other._options, other._memories = options, limited(self._machine, options)
+        return other
+
+    def alone(self) -> Planner:
+        """The same planner, which expects of each nest what it takes with nothing before, beside or after it."""
+        other = copy(self)
+        other._around, other._chosen = ALONE, {}
         return other
 
     def plan(self) -> Plan:

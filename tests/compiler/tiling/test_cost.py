@@ -39,7 +39,7 @@ def test_what_weights_lack_takes_as_long_as_the_product_itself(monkeypatch: pyte
     """Without an instruction that adds sums, the array multiplies by the number that all weights have in addition."""
     machine = without(load_machine("base16"), "add_sums")
     found: dict[int, float] = {}
-    product_cycles = cost._product_cycles
+    product_cycles = cost.product_cycles
     for zero in (CENTRE, 100):
 
         def noted(*arguments: Any, zero: int = zero) -> Any:
@@ -47,7 +47,7 @@ def test_what_weights_lack_takes_as_long_as_the_product_itself(monkeypatch: pyte
             found.setdefault(zero, float(np.min(cycles)))
             return cycles
 
-        monkeypatch.setattr(cost, "_product_cycles", noted)
+        monkeypatch.setattr(cost, "product_cycles", noted)
         compile_model(asymmetric(PLAIN, zero), machine, Options(effort=0))
     assert found[100] == 2 * found[CENTRE] > 0
 

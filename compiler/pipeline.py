@@ -83,7 +83,7 @@ def compile_covered(
     try:
         value = fit(passes, covered, options, keep, alike or Alike(), finisher)
         if keep is None and isinstance(value, PlacedTiles):
-            program = finisher.program(value)
+            program = finisher.program(value, options)
         else:
             program = run_to_program(passes.passes[placed:], value, machine, options, keep)
     except CompileError as error:

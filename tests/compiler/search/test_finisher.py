@@ -48,7 +48,7 @@ def counting(tiles: TileProgram) -> tuple[Finisher, Counter[str]]:
 
         return once_more
 
-    return Finisher(Steps(counted("schedule"), counted("place"), counted("wait"), counted("emit"))), ran
+    return Finisher(Steps(*map(counted, ("schedule", "place", "wait", "settle", "emit")))), ran
 
 
 def test_the_same_order_is_made_once_whatever_the_options() -> None:
@@ -57,8 +57,8 @@ def test_the_same_order_is_made_once_whatever_the_options() -> None:
     assert finisher.finish(two_layers(), Options(ahead=Ahead(10_000))) is first  # no more loads than that
     assert finisher.place(two_layers(), SOON) is first.placed
     assert finisher.order(first.placed) is first.ordered
-    assert finisher.program(first.placed) is first.program
-    assert ran == {"schedule": 3, "place": 1, "wait": 1, "emit": 1}
+    assert finisher.program(first.placed, SOON) is first.program
+    assert ran == {"schedule": 3, "place": 1, "wait": 1, "settle": 1, "emit": 1}
 
 
 def test_what_it_makes_is_what_the_passes_make() -> None:
@@ -78,7 +78,7 @@ def test_another_order_is_made_and_the_fastest_is_kept(orders: tuple[Options, Op
     assert finisher.finish(two_layers(), late) is not slow  # forgotten
     assert finisher.finish(two_layers(), soon) is fast
     assert ran["emit"] == 3
-    assert finisher.program(slow.placed) is not slow.program
+    assert finisher.program(slow.placed, SOON) is not slow.program
     assert finisher.place(two_layers(), late) is not fast.placed
 
 
@@ -104,8 +104,8 @@ def test_what_is_placed_waits_and_is_emitted_once() -> None:
     placed = finisher.place(two_layers(), SOON)
     waits = finisher.order(placed)
     assert finisher.order(placed) is waits
-    assert to_bytes(finisher.program(placed)) == to_bytes(finished(two_layers(), SOON, two_layers().machine))
-    assert ran == {"schedule": 1, "place": 1, "wait": 1, "emit": 1}
+    assert to_bytes(finisher.program(placed, SOON)) == to_bytes(finished(two_layers(), SOON, two_layers().machine))
+    assert ran == {"schedule": 1, "place": 1, "wait": 1, "settle": 1, "emit": 1}
     later = finisher.place(two_layers(), LATE)
     assert finisher.order(later).tiles is later.tiles
 
@@ -117,19 +117,19 @@ def test_tiles_of_the_same_outline_follow_an_arrangement() -> None:
     other, ran_for_other = counting(two_layers(seed=1))
     other.follow(Arrangement.of(two_layers(), SOON.ahead, first.ordered))
     placed = other.place(two_layers(seed=1), SOON)
-    assert to_bytes(other.program(placed)) == to_bytes(finished(two_layers(seed=1), SOON, two_layers().machine))
-    assert ran_for_other == {"emit": 1}
+    assert to_bytes(other.program(placed, SOON)) == to_bytes(finished(two_layers(seed=1), SOON, two_layers().machine))
+    assert ran_for_other == {"settle": 1, "emit": 1}
     other.place(two_layers(seed=1), replace(SOON, in_order=frozenset({"conv0"})))
     other.place(two_layers(size=20), SOON)
-    assert ran_for_other == {"emit": 1, "schedule": 2, "place": 2}
+    assert ran_for_other == {"settle": 1, "emit": 1, "schedule": 2, "place": 2}
 
 
 def test_a_compilation_takes_the_program_that_its_search_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[bool] = []
     program_of = Finisher.program
 
-    def noted(self: Finisher, placed: Any) -> Any:
-        program = program_of(self, placed)
+    def noted(self: Finisher, placed: Any, options: Options) -> Any:
+        program = program_of(self, placed, options)
         found.append(self._fastest is not None and program is self._fastest.program)
         return program
 

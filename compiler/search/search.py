@@ -25,6 +25,7 @@ from tilewright.compiler.search.changes import (
 )
 from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, order_budget, tiles_budget
 from tilewright.compiler.search.finisher import Finished, Finisher
+from tilewright.compiler.search.layers_alone import LayersAlone
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import facet_of
@@ -185,6 +186,10 @@ class _Search:
         self._lost = [choice.cycles for choice in self._plan.choices]  # by nest: cycles worth winning back
         self._on_finer, self._on_others = Budget(self._effort.finer), Budget(self._effort.large)
         self._known: dict[range, _Alone] = {}  # with the plan so far
+        self._layers: LayersAlone | None = None
+        if self._effort.alone:
+            work = Budget(self._effort.alone)
+            self._layers = LayersAlone(selection, self._planner, self._measured_alone, work)
 
     def best(self) -> TilingOptions:
         """Try all changes, round after round."""
@@ -242,6 +247,9 @@ class _Search:
         yield from inputs_off_chip(nests, plan)
         yield from finer_cuts(self._planner, plan)
         yield from smaller_memories(self._selection.machine, plan)
+        if self._layers is not None:
+            yield from self._layers.anew(self._tiling)
+            yield from (cut for _, cut in self._layers.cuts(self._tiling, self._plan))
         yield from (cut for _, cut in other_cuts(self._planner, plan, self._effort.kinds, self._lost))
         yield from others_off_chip(nests, plan)
         yield from (cut for _, cut in finer_cuts_apart(self._planner, plan))
@@ -297,6 +305,9 @@ class _Search:
         nests, plan = self._selection.program, self._plan
         for change in inputs_off_chip(nests, plan):
             yield change, plan.live[change.tensor]
+        if self._layers is not None:
+            for position, cut in self._layers.cuts(self._tiling, plan):
+                yield cut, range(position, position + 1)
         expected = [choice.cycles for choice in plan.choices]
         for position, cut in other_cuts(self._planner, plan, self._effort.kinds, expected):
             yield cut, range(position, position + 1)
@@ -320,6 +331,10 @@ class _Search:
         if most_tiles(plan.shapes, plan.choices) > max(MOST_TILES, most_tiles(self._plan.shapes, self._plan.choices)):
             return None
         return _Tried(tiling, plan, self._measure(plan, positions, finisher))
+
+    def _measured_alone(self, tiles: TileProgram, work: Budget) -> int | None:
+        """The cycles of tiles of a layer, which are compared with nothing else."""
+        return _cycles(tiles, self._options, work, self._finisher.alone())
 
     def _measure(self, plan: Plan, positions: range, finisher: Finisher) -> int | None:
         """The cycles of some nests, alone and from the start; None if they do not fit."""

@@ -233,7 +233,8 @@ class _Search:
             if measured is not None:
                 self._tiling, self._plan = tiling, plan
                 of_layers = _without_array(measured.program, measured.counters)
-                self._lost = [of_layers[layer.name] for layer in plan.layers]
+                pieces = Counter(layer.name for layer in plan.layers)
+                self._lost = [of_layers[layer.name] // pieces[layer.name] for layer in plan.layers]
                 return measured.counters.cycles
         return None
 

@@ -34,6 +34,35 @@ def block_model(
     return rescaled(builder.build("block"))
 
 
+def skipping_model() -> onnx.ModelProto:
+    """Two blocks of a MobileNet; behind the second depthwise convolution, the first expansion is added."""
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.quantize(builder.input("x", [1, 16, 12, 6]), 0.1, name="x.q")
+    wide = add_conv(builder, x, 16, 48, 1, name="expand")
+    deep = add_conv(builder, wide, 48, 48, 3, pads=[1] * 4, group=48, name="depthwise")
+    narrow = add_conv(builder, deep, 48, 16, 1, name="project")
+    again = add_conv(builder, narrow, 16, 48, 1, name="expand2")
+    again = add_conv(builder, again, 48, 48, 3, pads=[1] * 4, group=48, name="depthwise2")
+    both = builder.quantize(builder.node("Add", [wide, again], name="add"), 0.2, name="add.q")
+    builder.output(add_conv(builder, both, 48, 16, 1, name="project2"))
+    return rescaled(builder.build("skipping"))
+
+
+def joined_model(height: int = 12, width: int = 12, channels: int = 96) -> onnx.ModelProto:
+    """A block of a MobileNet that reads a Concat: of what is computed, and of an input, which stays where it is."""
+    builder = ModelBuilder(np.random.default_rng(0))
+    inputs = [builder.quantize(builder.input(name, [1, 16, height, width]), 0.1, 3, name=f"{name}.q") for name in "xy"]
+    before = add_conv(builder, inputs[0], 16, channels, 1, name="before")
+    weight, _ = builder.weights("narrow", [16, channels, 1, 1])
+    narrow = builder.node("Conv", [before, weight], name="narrow", kernel_shape=[1, 1])
+    parts = [builder.quantize(narrow, 0.1, 3, name="narrow.q"), inputs[1]]
+    both = builder.quantize(builder.node("Concat", parts, name="concat", axis=2), 0.1, 3, name="both.q")
+    wide = add_conv(builder, both, 16, channels, 1, name="expand")
+    deep = add_conv(builder, wide, channels, channels, 3, pads=[1] * 4, group=channels, name="depthwise")
+    builder.output(add_conv(builder, deep, channels, 16, 1, name="project"))
+    return builder.build("joined")
+
+
 def before_stripes(model: onnx.ModelProto, machine: Machine) -> NestProgram:
     """The nests that the pass `stripes` gets."""
     value: Graph | NestProgram | bytes = model.SerializeToString()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.compiler.models import random_inputs
-from tests.compiler.stripes.networks import before_stripes, block_model
+from tests.compiler.stripes.networks import before_stripes, block_model, skipping_model
 from tilewright.compiler.levels import NESTS
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
@@ -62,6 +64,24 @@ def test_nothing_that_others_read_or_the_host_takes_lies_inside_a_chain() -> Non
     outside = [nest for nest in program.nests if nest not in chain.nests]
     read = {access.tensor for nest in outside for access in nest.reads.values()}
     assert not chain.inner & (read | {tensor.name for tensor in program.outputs})
+
+
+@pytest.mark.parametrize("layer", ["first", "expand", "depthwise"])
+def test_a_tensor_that_the_host_takes_is_the_last_of_its_chain(layer: str) -> None:
+    program = before_stripes(block_model(), DW16)
+    (chain,) = blocks(program)
+    inner = next(nest.result.tensor for nest in chain.nests if nest.name == layer)
+    shape = program.buffers[inner].shape
+    output = replace(program.outputs[0], name=inner, shape=shape, stored=shape)
+    taken = replace(program, outputs=(*program.outputs, output))
+    NESTS.require(taken)
+    assert not blocks(taken)
+
+
+def test_a_tensor_that_is_read_behind_a_narrow_place_does_not_lie_inside_a_chain() -> None:
+    """The first expansion skips the narrow place behind `project`: the layers up to there are no chain."""
+    found = blocks(before_stripes(skipping_model(), DW16))
+    assert [[nest.name for nest in chain.nests] for chain in found] == [["expand2", "depthwise2", "project2"]]
 
 
 def test_rows_at_the_edge_of_a_stripe_are_computed_for_both() -> None:

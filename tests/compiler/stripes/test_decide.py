@@ -10,8 +10,10 @@ import pytest
 
 from tests.compiler.models import random_inputs
 from tests.compiler.pipelines import simulated
-from tests.compiler.stripes.networks import before_stripes, block_model
+from tests.compiler.stripes.networks import before_stripes, block_model, joined_model
 from tilewright.compiler.errors import FatalError
+from tilewright.compiler.levels import NESTS
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.search.finisher import exact_cycles
@@ -84,6 +86,21 @@ def test_nothing_is_measured_whose_busiest_engine_takes_as_long() -> None:
     program = before_stripes(MODEL, SMALL)
     cycles = iter([1000])
     assert cut_chains(program, SMALL, lambda nests: next(cycles)) is program
+
+
+def test_a_chain_that_reads_what_inputs_are_parts_of_is_measured_without_these() -> None:
+    """Alone, it reads the joined tensor from one place."""
+    program = before_stripes(joined_model(), SMALL)
+    assert any(buffer.parts for buffer in program.buffers.values())
+    seen: list[NestProgram] = []
+
+    def measure(nests: NestProgram) -> int:
+        NESTS.require(nests)
+        seen.append(nests)
+        return 10_000
+
+    assert cut_chains(program, SMALL, measure) is program
+    assert len(seen) > 1 and not any(buffer.parts for nests in seen for buffer in nests.buffers.values())
 
 
 def test_what_was_found_is_not_measured_again(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ import onnx
 
 from tests.compiler.models import ModelBuilder, add_conv, rescaled
 from tilewright.compiler.errors import RAISING
+from tilewright.compiler.fitting import cover
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.passes import STRIPES
-from tilewright.compiler.pipeline import PASSES
+from tilewright.compiler.pipeline import PASSES, compile_covered
+from tilewright.compiler.stripes.chain import Chain, is_chain
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program
 
 
 def block_model(
@@ -70,3 +73,18 @@ def before_stripes(model: onnx.ModelProto, machine: Machine) -> NestProgram:
         value = step.run(value, machine, Options(joins_columns=False), RAISING)
     assert isinstance(value, NestProgram)
     return value
+
+
+def any_chains(program: NestProgram) -> list[Chain]:
+    """Every chain of two nests or more in a program, also those that begin or end where many words are alive."""
+    count = len(program.nests)
+    spans = [range(start, stop) for start in range(count) for stop in range(start + 2, count + 1)]
+    return [Chain(program.nests[span.start : span.stop], program) for span in spans if is_chain(program, span)]
+
+
+def compiled_nests(program: NestProgram, machine: Machine) -> Program:
+    """What the passes after `stripes` make of nests; raises CompileError where they do not fit."""
+    options = Options(effort=0, verifies=True)
+    covered = cover(PASSES, PASSES.position(STRIPES) + 1, program, machine, options)
+    assert covered is not None
+    return compile_covered(covered, options)

@@ -73,6 +73,7 @@ class _Chain(Struct, frozen=True):
     after: Count | None
     rows: Count | None
     channels: Count | None
+    is_interleaved: bool = False
 
 
 class _File(Struct, frozen=True):
@@ -123,14 +124,15 @@ def recall_chain(key: str, file: Path | None) -> Measured | None:
     entry = _in_cache(_CHAIN, key) if file is None else _read(file).chains.get(key)
     if entry is None:
         return None
-    return Measured(entry.before, entry.after, None if entry.rows is None else Stripes(entry.rows, entry.channels))
+    stripes = None if entry.rows is None else Stripes(entry.rows, entry.channels, entry.is_interleaved)
+    return Measured(entry.before, entry.after, stripes)
 
 
 def remember_chain(key: str, found: Measured, file: Path | None) -> None:
     """Keep what was found of a chain of layers, as `remember`."""
     stripes = found.stripes
-    rows, channels = (None, None) if stripes is None else (stripes.rows, stripes.channels)
-    entry = _Chain(found.before, found.after, rows, channels)
+    cut = (None, None) if stripes is None else (stripes.rows, stripes.channels, stripes.is_interleaved)
+    entry = _Chain(found.before, found.after, *cut)
     _keep(key, entry, file, lambda own: replace(own, chains={**own.chains, key: entry}))
 
 

@@ -209,7 +209,13 @@ def test_a_search_that_is_forbidden_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["mine.json", None])
 @pytest.mark.parametrize(
-    "found", [Measured(1000, 900, Stripes(7, 16)), Measured(1000, 900, Stripes(7)), Measured(1000), Measured(None)]
+    "found",
+    [
+        Measured(1000, 900, Stripes(7, 16)),
+        Measured(1000, 900, Stripes(7, is_interleaved=True)),
+        Measured(1000),
+        Measured(None),
+    ],
 )
 def test_what_was_found_of_a_chain_is_found_again(tmp_path: Path, file: str | None, found: Measured) -> None:
     path = None if file is None else tmp_path / file

@@ -62,6 +62,7 @@ class CutChain:
     steps: tuple[Step, ...]
     rows: int
     groups: int = 0  # words of channels in a group; 0: all
+    is_interleaved: bool = False
     chain: int = 0
 
     def model(self) -> onnx.ModelProto:
@@ -77,7 +78,7 @@ class CutChain:
 
     def cut(self, found: Chain) -> Stripes:
         lanes = self.on.vector.lanes
-        return Stripes(min(self.rows, found.rows), self.groups * lanes or None)
+        return Stripes(min(self.rows, found.rows), self.groups * lanes or None, self.is_interleaved)
 
 
 @cache
@@ -206,7 +207,7 @@ STEPS: Mapping[str, Callable[[_Network, Step], None]] = {
 
 @strategies.composite
 def cut_chains(draw: DrawFn) -> CutChain:
-    integers = strategies.integers
+    integers, booleans = strategies.integers, strategies.booleans
     machine, kib = draw(strategies.sampled_from(MACHINES)), draw(strategies.sampled_from(KIB))
     without = () if machine in HAVE_SOFTMAX else ("softmax",)
     kinds = strategies.sampled_from([kind for kind in (*STEPS, *OFTEN) if kind not in without])
@@ -222,7 +223,9 @@ def cut_chains(draw: DrawFn) -> CutChain:
     )
     size = draw(strategies.tuples(strategies.sampled_from(CHANNELS), integers(4, 24), integers(1, 12)))
     steps = tuple(draw(strategies.lists(step, min_size=3, max_size=7)))
-    return CutChain(machine, kib, size, steps, draw(integers(1, 6)), draw(integers(0, 2)), draw(integers(0, 20)))
+    return CutChain(
+        machine, kib, size, steps, draw(integers(1, 6)), draw(integers(0, 2)), draw(booleans()), draw(integers(0, 20))
+    )
 
 
 def attempt(wanted: CutChain) -> Outcome:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.compiler.emission.merge import LAYERS_BESIDE
 from tilewright.isa.machine.engine import Engine
+
+BESIDE = 2
+"""So many pieces behind the one in front may be begun: as many as layers in the order of operations."""
 
 NEARLY = 1e-9
 """What is left of a piece, or of an engine's time, counts as nothing below this."""
@@ -34,7 +36,7 @@ def cycles_beside(pieces: Sequence[Piece]) -> float:
     """The cycles until all pieces are done."""
     cycles, front = 0.0, 0
     while front < len(pieces):
-        window = [piece for piece in pieces[front : front + LAYERS_BESIDE + 1] if not piece.is_done]
+        window = [piece for piece in pieces[front : front + BESIDE + 1] if not piece.is_done]
         rates = _rates([piece for piece in window if all(pieces[read].is_done for read in piece.reads)])
         step = min(piece.left / rate for piece, rate in rates)
         cycles += step

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tilewright.compiler.emission.merge import LAYERS_BESIDE
-from tilewright.compiler.stripes.beside import Piece, cycles_beside
+from tilewright.compiler.stripes.beside import BESIDE, Piece, cycles_beside
 from tilewright.isa.files.loader import load_machine
 
 ARRAY, VECTOR = (load_machine("dw16").engines[name] for name in ("mma", "vec"))
@@ -43,8 +43,9 @@ def test_what_keeps_more_engines_busy_goes_first() -> None:
 
 
 def test_so_many_pieces_behind_the_one_in_front_are_begun() -> None:
-    """The product behind them begins when the first is done."""
-    front = [vectors(10) for _ in range(LAYERS_BESIDE + 1)]
+    """The product behind them begins when the first is done. Operations are ordered by the same rule."""
+    assert BESIDE == LAYERS_BESIDE
+    front = [vectors(10) for _ in range(BESIDE + 1)]
     assert cycles_beside([*front[1:], product(50)]) == pytest.approx(50)
-    front = [vectors(10) for _ in range(LAYERS_BESIDE + 1)]
+    front = [vectors(10) for _ in range(BESIDE + 1)]
     assert cycles_beside([*front, product(50)]) == pytest.approx(60)

@@ -81,8 +81,9 @@ def _stripes(chain: Chain, channels: int | None, costs: _Costs) -> Iterator[Stri
     for height in dict.fromkeys(-(-rows // part) for part in LOWER):
         if channels is not None or height < chain.rows:
             yield Stripes(height, channels)
-        if height < chain.rows:
-            yield Stripes(height, channels, is_interleaved=True)
+        beside = Stripes(height, channels, is_interleaved=True)
+        if height < chain.rows and costs.has_room(beside):
+            yield beside
 
 
 class _Costs:
@@ -130,7 +131,7 @@ class _Costs:
         return cycles_beside(pieces)
 
     def has_room(self, stripes: Stripes) -> bool:
-        """Whether one stripe leaves room for another."""
+        """Whether one stripe, or one beside the end of another, leaves room for as much again."""
         return max(self._alive(in_stripes(self._chain, stripes))) <= self.memory.depth // SHARE
 
     def _alive(self, program: NestProgram) -> list[int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tilewright.compiler.attempts import first_that_fits
+from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.errors import RAISING, Blame
@@ -13,9 +16,9 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList
 from tilewright.compiler.passes import PLACED_BY, TILED_BY
 from tilewright.compiler.running import DECIDED, Keep, finisher_of, run
-from tilewright.compiler.search.alike import Alike
-from tilewright.compiler.search.decide import decide
-from tilewright.compiler.search.finisher import Finisher
+from tilewright.compiler.search.alike import Alike, Found
+from tilewright.compiler.search.decide import Decision, decide, search_anew
+from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.rare_collection import rare_collection
@@ -60,47 +63,101 @@ def fit(
 ) -> Form:
     """Run the passes up to addresses, with the first options that need little enough memory.
 
-    What a search has made with `finisher` is not made again, unless `keep` is to have the results of all passes.
+    What a search has made with `finisher` is not made again, unless `keep` is to have the results of all passes. A
+    record that is not as good as it says is searched for anew, and a remark says so.
     """
-    tiled, machine = covered.next, covered.machine
-    ready = passes.position(TILED_BY) + 1
-    scheduled, placed = max(tiled, ready), max(tiled, passes.position(PLACED_BY) + 1)
     options = replace(options, planned=alike.planned)
-    decision = decide(covered.value, tiled > ready, options, finisher, alike)
-    finisher.follow(decision.arrangement)
-    fitting: list[tuple[Form, Options]] = []
-    results: dict[str, Form | Options] = {}  # those of an attempt replace those of the attempt before
-    keep_last = None if keep is None else results.__setitem__
-
-    def place(tiles: Form, attempt: Options) -> Form:
-        fits: Form
-        if keep is None and scheduled == ready and isinstance(tiles, TileProgram):
-            fits = finisher.place(tiles, attempt)
-        else:
-            fits = run(passes.passes[scheduled:placed], tiles, machine, attempt, keep_last)
-        fitting.append((tiles, attempt))
-        return fits
-
-    def arrangement() -> Arrangement | None:
-        tiles, attempt = fitting[-1]
-        if keep is not None or not isinstance(tiles, TileProgram) or not isinstance(result, PlacedTiles):
-            return None
-        return Arrangement.of(tiles, attempt.ahead, finisher.order(result))
-
-    result = first_that_fits(
-        machine,
-        decision.options,
-        lambda attempt: run(passes.passes[tiled:scheduled], covered.value, machine, attempt, keep_last),
-        place,
-        lambda tiles, attempt: decision.ahead(tiles, attempt, finisher),
-    )
-    fitting_options = fitting[-1][1]
-    decision.remember(fitting_options, arrangement)
+    fitter = _Fitter(passes, covered, keep is not None, finisher)
+    decision = decide(covered.value, covered.next > passes.position(TILED_BY) + 1, options, finisher, alike)
+    made = fitter.fitted(decision)
+    fault = decision.fault(made.options, partial(fitter.cycles, made))
+    if fault and decision.known is not None:
+        decision, made = _anew(fitter, decision, made, fault, options)
+    decision.keep(partial(fitter.cycles, made))
+    if decision.known is not None and decision.tuning is not None:
+        alike.remember(decision.known.subject.key, Found(decision.tuning, partial(fitter.arrangement, made)))
     if keep is not None:
-        keep(DECIDED, fitting_options)
-        for name, value in results.items():
+        keep(DECIDED, made.options)
+        for name, value in made.results.items():
             keep(name, value)
-    return result
+    return made.result
+
+
+def _anew(fitter: _Fitter, recorded: Decision, made: _Fitted, fault: str, options: Options) -> tuple[Decision, _Fitted]:
+    """What a search finds in the place of a record; the record, with what it takes now, where that is better."""
+    assert recorded.known is not None and recorded.tuning is not None
+    remedy = "compile once without --fail-on-miss, or put the record right"
+    found = search_anew(recorded.known, options, fitter.finisher, fault, remedy)
+    other = fitter.fitted(found)
+    is_better = made.options.tiling == recorded.options.tiling and fitter.cycles(made) < fitter.cycles(other)
+    if is_better:
+        found, other = replace(recorded, is_new=True), made
+    fate = "nothing better was found" if is_better else "it was searched for anew"
+    return found, other.with_remark(f"{fault}: {fate}")
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """What a decision gave: tiles, what came of them, with which options, and the results of the passes if asked."""
+
+    tiles: Form
+    result: Form
+    options: Options
+    results: Mapping[str, Form | Options]
+
+    def with_remark(self, remark: str) -> _Fitted:
+        """The same, with a remark about its tuning."""
+        if not isinstance(self.result, PlacedTiles):
+            return self
+        return replace(self, result=replace(self.result, tiles=self.result.tiles.with_remarks({"tuning": remark})))
+
+
+class _Fitter:
+    """Runs the passes up to addresses for one decision after the other."""
+
+    def __init__(self, passes: PassList, covered: Covered, keeps_results: bool, finisher: Finisher) -> None:
+        self.finisher = finisher
+        self._passes, self._covered, self._keeps_results = passes, covered, keeps_results
+        ready = passes.position(TILED_BY) + 1
+        self._scheduled, self._placed = max(covered.next, ready), max(covered.next, passes.position(PLACED_BY) + 1)
+        self._is_tiled_here = self._scheduled == ready
+
+    def fitted(self, decision: Decision) -> _Fitted:
+        """What comes of the first options that fit. Raises CompileError."""
+        self.finisher.follow(decision.arrangement)
+        covered, passes, fitting = self._covered, self._passes.passes, list[tuple[Form, Options]]()
+        results: dict[str, Form | Options] = {}  # those of an attempt replace those of the attempt before
+        keep = results.__setitem__ if self._keeps_results else None
+
+        def tile(attempt: Options) -> Form:
+            return run(passes[covered.next : self._scheduled], covered.value, covered.machine, attempt, keep)
+
+        def place(tiles: Form, attempt: Options) -> Form:
+            fits: Form
+            if keep is None and self._is_tiled_here and isinstance(tiles, TileProgram):
+                fits = self.finisher.place(tiles, attempt)
+            else:
+                fits = run(passes[self._scheduled : self._placed], tiles, covered.machine, attempt, keep)
+            fitting.append((tiles, attempt))
+            return fits
+
+        def ahead(tiles: Form, attempt: Options) -> Ahead:
+            return decision.ahead(tiles, attempt, self.finisher)
+
+        result = first_that_fits(covered.machine, decision.options, tile, place, ahead)
+        return _Fitted(fitting[-1][0], result, fitting[-1][1], results)
+
+    def cycles(self, made: _Fitted) -> int:
+        """The exact cycles of the program."""
+        assert isinstance(made.result, PlacedTiles)
+        return exact_cycles(self.finisher.program(made.result, made.options))
+
+    def arrangement(self, made: _Fitted) -> Arrangement | None:
+        """The arrangement of the program; None if the results of passes are kept, which all have to run."""
+        tiles, result = made.tiles, made.result
+        if self._keeps_results or not isinstance(tiles, TileProgram) or not isinstance(result, PlacedTiles):
+            return None
+        return Arrangement.of(tiles, made.options.ahead, self.finisher.order(result))
 
 
 def fit_larger(passes: PassList, covered: Covered, machine: Machine, options: Options) -> Form:

@@ -38,8 +38,10 @@ from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.parts import leave_inputs_in_place
 from tilewright.compiler.options import Options
+from tilewright.compiler.search.effort import EFFORTS
 from tilewright.compiler.search.known_chains import KnownChains
 from tilewright.compiler.search.pace import in_best_pace
+from tilewright.compiler.search.ports import in_best_places
 from tilewright.compiler.select.channel_tables import look_up
 from tilewright.compiler.select.column_sums import sum_columns
 from tilewright.compiler.select.cover import Selection
@@ -166,6 +168,7 @@ def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
         Pass("schedule", TILES, TILES, _schedule),
         Pass("allocate", TILES, PLACED_TILES, _allocate),
         Pass("waits", PLACED_TILES, ORDERED_TILES, _order),
+        Pass("ports", ORDERED_TILES, ORDERED_TILES, _settle),
         Pass("emit", ORDERED_TILES, INSTRUCTIONS, _emit),
     )
     return in_order(rows)
@@ -190,6 +193,10 @@ def _allocate(tiles: TileProgram, machine: Machine, options: Options, blame: Bla
 def _order(placed: PlacedTiles, machine: Machine, options: Options, blame: Blame) -> OrderedTiles:
     ordered = OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
     return in_best_pace(ordered)
+
+
+def _settle(ordered: OrderedTiles, machine: Machine, options: Options, blame: Blame) -> OrderedTiles:
+    return in_best_places(ordered, EFFORTS[options.effort].runs)
 
 
 def _emit(ordered: OrderedTiles, machine: Machine, options: Options, blame: Blame) -> Program:

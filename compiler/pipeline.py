@@ -18,11 +18,21 @@ from tilewright.compiler.levels import GRAPH, Form, Source
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList, chosen, listed
-from tilewright.compiler.passes import COLUMNS, MACHINE_FROM, PLACED_BY, SIDE_BY_SIDE, TILED_BY, AnyPass, all_passes
+from tilewright.compiler.passes import (
+    COLUMNS,
+    MACHINE_FROM,
+    PLACED_BY,
+    SIDE_BY_SIDE,
+    STRIPES,
+    TILED_BY,
+    AnyPass,
+    all_passes,
+)
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.running import Keep, finisher_of, run_to_program
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.finisher import Finisher, exact_cycles
+from tilewright.compiler.search.stand_in import stand_in
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.planned import without_room as nests_without_room
@@ -83,7 +93,7 @@ def compile_covered(
     try:
         value = fit(passes, covered, options, keep, alike or Alike(), finisher)
         if keep is None and isinstance(value, PlacedTiles):
-            program = finisher.program(value)
+            program = finisher.program(value, options)
         else:
             program = run_to_program(passes.passes[placed:], value, machine, options, keep)
     except CompileError as error:
@@ -210,6 +220,8 @@ def _cycles_of(
     try:
         covered = cover(passes, passes.after(after), network, machine, options)
         assert covered is not None
+        if STRIPES in after and isinstance(covered.value, Selection):
+            covered = replace(covered, value=stand_in(covered.value).selection)  # what is found is kept for all weights
         placed = fit(passes, covered, options, None, Alike(), finisher_of(passes, machine))
         return exact_cycles(
             run_to_program(passes.passes[passes.position(PLACED_BY) + 1 :], placed, machine, options, None)

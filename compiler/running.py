@@ -80,7 +80,12 @@ def finisher_of(passes: PassList, machine: Machine) -> Finisher:
         assert isinstance(ordered, OrderedTiles)
         return ordered
 
+    def settle(ordered: OrderedTiles, options: Options) -> OrderedTiles:
+        settled = run(passes.step("ports"), ordered, machine, options, None)
+        assert isinstance(settled, OrderedTiles)
+        return settled
+
     def emit(ordered: OrderedTiles) -> Program:
         return run_to_program(passes.step("emit"), ordered, machine, Options(), None)
 
-    return Finisher(Steps(schedule, place, wait, emit))
+    return Finisher(Steps(schedule, place, wait, settle, emit))

@@ -14,8 +14,8 @@ from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.facts import Circuit
 from tilewright.isa.language.narrowing import narrowed
 from tilewright.isa.language.operations import Op
-from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.encoding import WORD_BYTES, InstructionFormat
+from tilewright.isa.machine.engine import Engine, Systolic, Template
 from tilewright.isa.machine.machine import Machine
 
 # -- fetch and the bus -------------------------------------------------------------------------------------------------
@@ -25,6 +25,17 @@ BURST_BEATS = 16
 
 BURST_BOUNDARY_BYTES = 4096
 """AXI4 (IHI 0022, A3.4.1): a burst must not cross a 4 KiB address boundary."""
+
+
+def program_unit_bytes(bus_bytes: int) -> int:
+    """What dispatch counts a program's beats and instructions in: words, or beats that are shorter."""
+    return min(WORD_BYTES, bus_bytes)
+
+
+def assembly_bytes(longest_bytes: int, bus_bytes: int) -> int:
+    """Bytes of program that dispatch has room for: of the longest instruction all but the last unit, then a beat."""
+    return longest_bytes - program_unit_bytes(bus_bytes) + bus_bytes
+
 
 # -- DMA engines -------------------------------------------------------------------------------------------------------
 
@@ -60,19 +71,19 @@ MMA_UPDATE = 3
 """Cycles from the read of an accumulator to the first read that sees the new sum."""
 
 
-def mma_tile(machine: Machine) -> int:
+def mma_tile(array: Systolic) -> int:
     """The fewest cycles of a weight tile: the rows of the next one come, and no sum is read before its update."""
-    return max(machine.array.rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
+    return max(array.rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
 
 
-def mma_read(machine: Machine) -> int:
+def mma_read(array: Systolic) -> int:
     """From the issue of an activation vector to the read of the accumulators that its sums are added to."""
-    return machine.array.rows + machine.array.cols
+    return array.rows + array.cols
 
 
-def mma_write(machine: Machine) -> int:
+def mma_write(array: Systolic) -> int:
     """From the issue of an activation vector to the write of its sums."""
-    return mma_read(machine) + 2
+    return mma_read(array) + 2
 
 
 # -- the vector engine -------------------------------------------------------------------------------------------------
@@ -167,9 +178,12 @@ def statement_stages(expr: Expr) -> int:
     return operator_starts(narrow)[narrow] + operator_stages(narrow)
 
 
-def vec_stages(machine: Machine) -> int:
-    """Stages of the vector datapath: those of the machine's longest vector statement; shorter ones leave it earlier."""
-    return max((statement_stages(f.statement.expr) for f in machine.formats_of(Template.VECTOR)), default=0)
+def vec_stages(machine: Machine, of: Engine | Template = Template.VECTOR) -> int:
+    """Stages of the vector datapath: those of its longest statement; shorter ones leave it earlier.
+
+    `of`: a vector engine; without one, the most that any of the machine has.
+    """
+    return max((statement_stages(format.statement.expr) for format in machine.formats_of(of)), default=0)
 
 
 def vec_write(format: InstructionFormat) -> int:
@@ -178,18 +192,23 @@ def vec_write(format: InstructionFormat) -> int:
 
 
 def can_be_refused(machine: Machine, format: InstructionFormat) -> bool:
-    """Whether a result may find its write port taken: only the array comes before vec, so where the array writes."""
-    arrays = machine.formats_of(Template.SYSTOLIC)
-    return any(other.destination.memory == format.destination.memory for other in arrays)
+    """Whether a result of a vector engine may find its write port taken.
+
+    It may where an array writes, or a vector engine that stands before its own: these come first.
+    """
+    own = format.engine
+    first = [*machine.of(Template.SYSTOLIC), *(e for e in machine.of(Template.VECTOR) if e.number < own.number)]
+    written = (other.destination.memory for engine in first for other in machine.formats_of(engine))
+    return format.destination.memory in written
 
 
-def vec_results(machine: Machine) -> int:
+def vec_results(machine: Machine, engine: Engine) -> int:
     """Results that may be issued and not yet written, of those whose write can be refused.
 
     As many as the machine's file says, or enough for one each cycle.
     """
-    waiting = [format for format in machine.formats_of(Template.VECTOR) if can_be_refused(machine, format)]
-    return machine.vector.results or max((vec_write(format) for format in waiting), default=0) + 1
+    waiting = [format for format in machine.formats_of(engine) if can_be_refused(machine, format)]
+    return engine.vector.results or max((vec_write(format) for format in waiting), default=0) + 1
 
 
 def vec_result_limit(machine: Machine, format: InstructionFormat) -> int:
@@ -197,7 +216,7 @@ def vec_result_limit(machine: Machine, format: InstructionFormat) -> int:
 
     A result that cannot be refused never waits, so it must not come behind one that may.
     """
-    return vec_results(machine) if can_be_refused(machine, format) else 1
+    return vec_results(machine, format.engine) if can_be_refused(machine, format) else 1
 
 
 # -- bursts ------------------------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
-"""The buses at the machine's edge (AXI4, AXI4-Lite: ARM IHI 0022), and the read channel that fetch and load share."""
+"""The buses at the machine's edge (AXI4, AXI4-Lite: ARM IHI 0022), and the read channel, which all who read share."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.hdl import Const, Elaboratable, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
+from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import BURST_BEATS
 from tilewright.rtl.outline import outlined
@@ -16,14 +17,27 @@ ADDRESS_BITS = 64
 INCREMENTING = 1
 """AxBURST: the address grows from beat to beat."""
 
-READ_CLIENTS = FETCH, DMA = ("fetch", "dma")
-"""Who reads DRAM, in the order of their claim to the read address register; the position is the ID of their bursts."""
+FETCH = "fetch"
 
 
-def axi_signature(bus_bytes: int) -> Signature:
+def read_clients(machine: Machine) -> tuple[str, ...]:
+    """Who reads DRAM: fetch, then the DMA engines that do, in file order.
+
+    That is the order of their claim to the read address register, and the position is the ID of their bursts.
+    """
+    return (FETCH, *(f"dma{position}" for position, _ in enumerate(machine.dma(Direction.IN))))
+
+
+def id_bits(machine: Machine) -> int:
+    """Bits of the ID of a burst."""
+    return (len(read_clients(machine)) - 1).bit_length()
+
+
+def axi_signature(machine: Machine) -> Signature:
     """AXI4 from the manager's side, without the signals that have a default."""
+    bus_bytes, bits = machine.dram.bus_bytes, id_bits(machine)
     address = {
-        "id": Out(1),
+        "id": Out(bits),
         "addr": Out(ADDRESS_BITS),
         "len": Out(8),
         "size": Out(3),
@@ -38,8 +52,8 @@ def axi_signature(bus_bytes: int) -> Signature:
         "valid": Out(1),
         "ready": In(1),
     }
-    read = {"id": In(1), "data": In(8 * bus_bytes), "resp": In(2), "last": In(1), "valid": In(1), "ready": Out(1)}
-    response = {"id": In(1), "resp": In(2), "valid": In(1), "ready": Out(1)}
+    read = {"id": In(bits), "data": In(8 * bus_bytes), "resp": In(2), "last": In(1), "valid": In(1), "ready": Out(1)}
+    response = {"id": In(bits), "resp": In(2), "valid": In(1), "ready": Out(1)}
     channels = {"ar": address, "r": read, "aw": address, "w": write, "b": response}
     return Signature(
         {f"{name}{member}": direction for name, channel in channels.items() for member, direction in channel.items()}
@@ -112,21 +126,24 @@ class AddressRegister(wiring.Component):
 
 
 class ReadChannel(wiring.Component):
-    """Puts the bursts of fetch and load on the bus, fetch's first, and gives each its beats.
+    """Puts the bursts of fetch and of DMA engines on the bus, in the order of `read_clients`, and gives each its beats.
 
-    Fetch asks for what it has room for and takes each beat at once. Load's wait on the bus until it is ready, which it
-    is in the end whatever else happens, so that no beat behind them waits for ever. `is_idle`: every beat has come.
+    Fetch asks for what it has room for and takes each beat at once. Those of an engine wait on the bus until it is
+    ready, which it is in the end whatever else happens, so that no beat behind them waits for ever. `is_idle`: every
+    beat has come.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.bus_bytes = machine.dram.bus_bytes
-        bus = axi_signature(self.bus_bytes).members
+        self.clients = read_clients(machine)
+        self.engines = tuple(client for client in self.clients if client != FETCH)
+        bus = axi_signature(machine).members
         super().__init__(
             {
                 **{name: direction for name, direction in bus.items() if name.startswith(("ar", "r"))},
-                **{f"{client}_request": In(stream.Signature(BurstRequest())) for client in READ_CLIENTS},
+                **{f"{client}_request": In(stream.Signature(BurstRequest())) for client in self.clients},
                 "fetch_beat": Out(ReadBeatSignature(self.bus_bytes)),
-                "dma_beat": Out(stream.Signature(ReadBeat(self.bus_bytes))),
+                **{f"{client}_beat": Out(stream.Signature(ReadBeat(self.bus_bytes))) for client in self.engines},
                 "is_idle": Out(1),
             }
         )
@@ -136,15 +153,15 @@ class ReadChannel(wiring.Component):
             return place
         m = Module()
         m.submodules.address = address = AddressRegister()
-        client = Signal(range(len(READ_CLIENTS)))
-        fetch, dma = self.fetch_request, self.dma_request
-        m.d.comb += [
-            client.eq(Mux(fetch.valid, READ_CLIENTS.index(FETCH), READ_CLIENTS.index(DMA))),
-            address.input.valid.eq(fetch.valid | dma.valid),
-            address.input.payload.eq(Mux(fetch.valid, fetch.payload, dma.payload)),
-            fetch.ready.eq(address.input.ready),
-            dma.ready.eq(address.input.ready & ~fetch.valid),
-        ]
+        client, taken = Signal(range(len(self.clients))), Const(0, 1)
+        requests = [getattr(self, f"{name}_request") for name in self.clients]
+        for request in requests:
+            m.d.comb += request.ready.eq(address.input.ready & ~taken)
+            taken = taken | request.valid
+        m.d.comb += address.input.valid.eq(taken)
+        for number, request in reversed(list(enumerate(requests))):  # of all that ask, the first counts
+            with m.If(request.valid):
+                m.d.comb += [client.eq(number), address.input.payload.eq(request.payload)]
         with m.If(address.input.ready):
             m.d.sync += self.arid.eq(client)
         m.d.comb += [
@@ -154,15 +171,18 @@ class ReadChannel(wiring.Component):
             self.arburst.eq(INCREMENTING),
             self.arvalid.eq(address.output.valid),
             address.output.ready.eq(self.arready),
-            self.rready.eq((self.rid != READ_CLIENTS.index(DMA)) | self.dma_beat.ready),
         ]
-        for number, name in enumerate(READ_CLIENTS):
+        waits = Const(0, 1)
+        for number, name in enumerate(self.clients):
             beat = getattr(self, f"{name}_beat")
+            if name in self.engines:
+                waits = waits | ((self.rid == number) & ~beat.ready)
             m.d.comb += [
                 beat.valid.eq(self.rvalid & (self.rid == number)),
                 beat.payload.data.eq(self.rdata),
                 beat.payload.error.eq(self.rresp[1]),
             ]
+        m.d.comb += self.rready.eq(~waits)
         self.build_idle(m)
         return m
 

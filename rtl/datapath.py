@@ -1,4 +1,4 @@
-"""The vector engine's datapath: every vector statement of the machine in every lane, as one pipeline."""
+"""A vector engine's datapath: every statement of its instructions in every lane, as one pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.facts import Circuit, Kind
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.datapath_schedule import End, Place, Unit, bind, schedule
@@ -27,7 +27,7 @@ from tilewright.rtl.outline import outlined
 class VectorDatapath(wiring.Component):
     """Computes the statement of one format for one iteration a cycle; `result` comes `statement_stages` cycles later.
 
-    `format` is the position among the machine's vector formats, `source_<i>` the word of the format's source i (of the
+    `format` is the position among the engine's formats, `source_<i>` the word of the format's source i (of the
     memory that this format reads it from, in the low bits; of a block, its words one after the other). `immediates`
     has the format's immediates at their `layout.immediate_places`. An iteration counts only while `valid`;
     `is_first` says that it begins a reduce group. `result` belongs to the valid iteration that came in as many cycles
@@ -38,9 +38,11 @@ class VectorDatapath(wiring.Component):
     lane the element at its `lookup_<memory>_address` of the cycle before.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of(Template.VECTOR)
+        self.engine = engine
+        self.formats = machine.formats_of(engine)
+        tables = looked_up(machine, engine)
         self.units = bind(schedule(self.formats))
         super().__init__(
             {
@@ -48,17 +50,17 @@ class VectorDatapath(wiring.Component):
                 "format": In(range(max(1, len(self.formats)))),
                 "is_first": In(1),
                 "immediates": In(unsigned(immediates_bits(self.formats))),
-                **{f"source_{i}": In(unsigned(bits)) for i, bits in enumerate(source_bits(machine))},
-                **{f"first_{i}": In(unsigned(bits)) for i, bits in table_address_bits(machine).items()},
+                **{f"source_{i}": In(unsigned(bits)) for i, bits in enumerate(source_bits(machine, engine))},
+                **{f"first_{i}": In(unsigned(bits)) for i, bits in table_address_bits(machine, engine).items()},
                 **{
-                    f"lookup_{name}_address": Out(unsigned(machine.vector.lanes * machine.memories[name].address_bits))
-                    for name in machine.table_memories
+                    f"lookup_{name}_address": Out(unsigned(machine.lanes * machine.memories[name].address_bits))
+                    for name in tables
                 },
                 **{
-                    f"lookup_{name}_data": In(unsigned(machine.vector.lanes * machine.memories[name].element.bits))
-                    for name in machine.table_memories
+                    f"lookup_{name}_data": In(unsigned(machine.lanes * machine.memories[name].element.bits))
+                    for name in tables
                 },
-                "result": Out(unsigned(result_bits(machine))),
+                "result": Out(unsigned(result_bits(machine, engine))),
             }
         )
 
@@ -67,7 +69,7 @@ class VectorDatapath(wiring.Component):
             return place
         m = Module()
         common = _Common(self, m)
-        lanes = [_Lane(common, lane) for lane in range(self.machine.vector.lanes)]
+        lanes = [_Lane(common, lane) for lane in range(self.machine.lanes)]
         for position, unit in enumerate(self.units):
             if unit.op in ACROSS_LANES:
                 declare_across(lanes, position, unit)
@@ -90,32 +92,38 @@ def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[in
     return {count: [i for i, own in enumerate(stages) if own == count] for count in sorted(set(stages))}
 
 
-def source_bits(machine: Machine) -> list[int]:
+def source_bits(machine: Machine, engine: Engine) -> list[int]:
     """Width of each source slot: that of the widest word, or block of words, that a format reads there."""
-    streams = [format.streams for format in machine.formats_of(Template.VECTOR)]
+    streams = [format.streams for format in machine.formats_of(engine)]
     return [
         max(8 * machine.memories[s[i].memory].word_bytes * s[i].block for s in streams if i < len(s))
-        for i in range(machine.vector_sources)
+        for i in range(machine.vector_sources(engine))
     ]
 
 
-def table_address_bits(machine: Machine) -> dict[int, int]:
+def looked_up(machine: Machine, engine: Engine) -> tuple[str, ...]:
+    """The memories of tables in which an engine looks up, in the machine's order."""
+    tables = {table.memory for format in machine.formats_of(engine) for table in format.tables}
+    return tuple(name for name in machine.memories if name in tables)
+
+
+def table_address_bits(machine: Machine, engine: Engine) -> dict[int, int]:
     """Width of a word address of each source slot in which some format has a table."""
     bits: dict[int, int] = {}
-    for format in machine.formats_of(Template.VECTOR):
+    for format in machine.formats_of(engine):
         for table in format.tables:
             slot = format.sources.index(table)
             bits[slot] = max(bits.get(slot, 0), machine.memories[table.memory].address_bits)
     return bits
 
 
-def result_element_bits(machine: Machine) -> int:
+def result_element_bits(machine: Machine, engine: Engine) -> int:
     """Width of a lane of the result: that of the widest element that a format writes."""
-    return max((format.destination.element.bits for format in machine.formats_of(Template.VECTOR)), default=1)
+    return max((format.destination.element.bits for format in machine.formats_of(engine)), default=1)
 
 
-def result_bits(machine: Machine) -> int:
-    return machine.vector.lanes * result_element_bits(machine)
+def result_bits(machine: Machine, engine: Engine) -> int:
+    return machine.lanes * result_element_bits(machine, engine)
 
 
 def immediates_bits(formats: Sequence[InstructionFormat]) -> int:
@@ -150,13 +158,13 @@ class _Common:
     def ends_in(self, cycles: int) -> Signal:
         """The format of the iteration whose result comes in so many cycles: it joins the line when it comes in."""
         if cycles not in self.ending:
-            machine, formats = self.datapath.machine, self.datapath.formats
+            stages = vec_stages(self.datapath.machine, self.datapath.engine)
             self.ending[cycles] = ending = Signal.like(self.datapath.format, name=f"ends_in_{cycles}")
-            if cycles < vec_stages(machine):
+            if cycles < stages:
                 before = Signal.like(ending, name=f"{ending.name}_before", reset_less=True)
                 self.m.d.sync += before.eq(self.ends_in(cycles + 1))
                 self.m.d.comb += ending.eq(before)
-            joining = formats_by_stages(formats).get(cycles, [])
+            joining = formats_by_stages(self.datapath.formats).get(cycles, [])
             with self.m.If(self.datapath.valid & self.datapath.format.matches(*joining)):
                 self.m.d.comb += ending.eq(self.datapath.format)
         return self.ending[cycles]
@@ -304,7 +312,7 @@ class _Lane:
         slot = next(i for i, operand in enumerate(format.sources) if operand.name == expr.name)
         element = format.sources[slot].element
         low, shape = _place(element, expr.field)
-        low += (expr.value * self.datapath.machine.vector.lanes + self.lane) * element.bits
+        low += (expr.value * self.datapath.machine.lanes + self.lane) * element.bits
         bits = getattr(self.datapath, f"source_{slot}")[low : low + shape.width]
         name = f"source{slot}_bit{low}_{shape.width}"
         delayed = self.common.delays.at((slot, low, shape.width), name, bits, stage)
@@ -324,7 +332,7 @@ class _Lane:
             choices = self.stored_bits(low, high)
             name = f"lane{self.lane}_result_{low}"
             parts.append(self.common.selected(Place(End.RESULT, 0), choices, unsigned(high - low), name))
-        return Cat(parts) if parts else Const(0, result_element_bits(self.datapath.machine))
+        return Cat(parts) if parts else Const(0, result_element_bits(self.datapath.machine, self.datapath.engine))
 
     def stored_bits(self, low: int, high: int) -> list[Choice]:
         """Bits of what each format stores, if its elements have them; the same bits are the same object."""

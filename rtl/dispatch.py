@@ -12,7 +12,7 @@ from tilewright.isa.machine.encoding import OPCODE_BITS
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.rtl.bus import ReadBeat
+from tilewright.rtl.assembler import Assembler, ProgramBeat
 from tilewright.rtl.fifo import Fifo
 from tilewright.rtl.interfaces import FaultSignature, KeptInstruction, index_bits, instruction_stream
 from tilewright.rtl.kept_bits import KeptBits, kept_bits
@@ -42,7 +42,7 @@ class Dispatch(wiring.Component):
         count = len(self.engines)
         super().__init__(
             {
-                "beats": In(stream.Signature(ReadBeat(machine.dram.bus_bytes))),
+                "beats": In(stream.Signature(ProgramBeat(machine))),
                 "is_fetched": In(1),  # all beats of the program were given
                 "halt": In(1),
                 "instructions": Out(instruction_stream(machine)).array(count),  # for each engine, by its number
@@ -129,46 +129,8 @@ class Dispatch(wiring.Component):
 
 def queue_bits(machine: Machine, engine: Engine) -> KeptBits:
     """What an engine's queue keeps of its instructions."""
-    return kept_bits(machine.formats_of(engine), 8 * machine.instruction_bytes)
+    return kept_bits(machine.formats_of(engine), 8 * machine.longest_instruction_bytes)
 
 
 def instruction_queue(machine: Machine, engine: Engine) -> Fifo:
     return Fifo(KeptInstruction(machine, queue_bits(machine, engine)), engine.queue_depth)
-
-
-class AssembledInstruction(data.StructLayout):
-    """An instruction's bits, and whether the bus reported an error for a beat of it."""
-
-    def __init__(self, machine: Machine) -> None:
-        super().__init__({"bits": unsigned(8 * machine.instruction_bytes), "error": unsigned(1)})
-
-
-class Assembler(wiring.Component):
-    """The instruction register: takes a beat a cycle, the lowest first, while it is not full or is being taken."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        super().__init__(
-            {
-                "beats": In(stream.Signature(ReadBeat(machine.dram.bus_bytes))),
-                "output": Out(stream.Signature(AssembledInstruction(machine))),
-            }
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        beats = self.machine.instruction_bytes // self.machine.dram.bus_bytes
-        held = Signal(range(beats + 1))
-        held_after_take = Mux(self.output.valid & self.output.ready, 0, held)
-        m.d.comb += [
-            self.output.valid.eq(held == beats),
-            self.beats.ready.eq(~self.output.valid | self.output.ready),
-        ]
-        m.d.sync += held.eq(held_after_take + (self.beats.valid & self.beats.ready))
-        with m.If(self.beats.valid & self.beats.ready):
-            error, bits = self.output.payload.error, self.output.payload.bits
-            m.d.sync += [
-                bits.eq(Cat(bits, self.beats.payload.data)[-len(bits) :]),
-                error.eq(self.beats.payload.error | error),  # never cleared: an error ends the run
-            ]
-        return m

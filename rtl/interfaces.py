@@ -35,7 +35,8 @@ class StartedInstruction(data.StructLayout):
     """An instruction as an engine takes it: its encoded bits and its index in the program."""
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__({"bits": unsigned(8 * machine.instruction_bytes), "index": unsigned(index_bits(machine))})
+        bits = unsigned(8 * machine.longest_instruction_bytes)
+        super().__init__({"bits": bits, "index": unsigned(index_bits(machine))})
 
 
 class KeptInstruction(data.StructLayout):

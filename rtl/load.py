@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.encoding import FieldKind, InstructionField, InstructionFormat
-from tilewright.isa.machine.engine import Direction
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
@@ -31,14 +31,14 @@ class LoadEngine(wiring.Component):
     Writer: puts a word together and holds it until the memory takes it. Cycles are told in docs/microarchitecture.md.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.engine = machine.dma(Direction.IN)
+        self.engine = engine
         self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
         self.memories = tuple(port.memory for port in write_ports(machine) if port.engine is self.engine)
-        self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine)
-        self.kept = kept_bits(self.formats, 8 * machine.instruction_bytes, is_packed)
+        self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine, engine)
+        self.kept = kept_bits(self.formats, 8 * machine.longest_instruction_bytes, is_packed)
         super().__init__(
             {
                 **engine_members(machine),
@@ -57,7 +57,7 @@ class LoadEngine(wiring.Component):
         m.submodules.burst_queue = burst_queue = ShownFifo(QueuedBurst(self.machine), flight.bursts)
         m.submodules.packing_queue = packing_queue = Fifo(KeptInstruction(self.machine, self.kept), flight.contexts)
         m.submodules.packer = packer = self.packer
-        m.submodules.writer = writer = Writer(self.machine)
+        m.submodules.writer = writer = Writer(self.machine, self.engine)
         wiring.connect(m, burst_queue.output, packer.burst)
         wiring.connect(m, wiring.flipped(self.beat), packer.beat)
         wiring.connect(m, packer.part, writer.part)
@@ -135,8 +135,8 @@ class WordTarget(data.StructLayout):
     `is_last` is set in an instruction's last word.
     """
 
-    def __init__(self, machine: Machine) -> None:
-        formats = machine.formats_of(machine.dma(Direction.IN))
+    def __init__(self, machine: Machine, engine: Engine) -> None:
+        formats = machine.formats_of(engine)
         address_bits = max(machine.memories[f.destination.memory].address_bits for f in formats)
         super().__init__({"format": range(len(formats)), "address": address_bits, "is_last": 1})
 
@@ -144,20 +144,20 @@ class WordTarget(data.StructLayout):
 class WordPart(data.StructLayout):
     """A part of a word, of a beat's size or shorter; `place` counts them, `ends_word` is set with the word's last."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         super().__init__(
             {
-                **WordTarget(machine).members,
-                "place": range(most_parts(machine)),
+                **WordTarget(machine, engine).members,
+                "place": range(most_parts(machine, engine)),
                 "data": 8 * machine.dram.bus_bytes,
                 "ends_word": 1,
             }
         )
 
 
-def most_parts(machine: Machine) -> int:
-    """Of a word of any memory that load writes."""
-    formats = machine.formats_of(machine.dma(Direction.IN))
+def most_parts(machine: Machine, engine: Engine) -> int:
+    """Of a word of any memory that an engine writes."""
+    formats = machine.formats_of(engine)
     return max(word_parts(moved_word_bytes(format, machine), machine.dram.bus_bytes) for format in formats)
 
 
@@ -169,9 +169,9 @@ class Packer(wiring.Component):
     and lost, so that what the bus still owes can come.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.engine = machine.dma(Direction.IN)
+        self.engine = engine
         self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
         self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
@@ -182,7 +182,7 @@ class Packer(wiring.Component):
                 "burst": In(stream.Signature(QueuedBurst(machine))),
                 "beat": In(stream.Signature(ReadBeat(self.bus_bytes))),
                 "takes_beat": Out(1),
-                "part": Out(stream.Signature(WordPart(machine))),
+                "part": Out(stream.Signature(WordPart(machine, engine))),
                 "is_packing": Out(1),
                 "packing": Out(index_bits(machine)),
                 "bus_fault": Out(1),
@@ -211,7 +211,7 @@ class Packer(wiring.Component):
 
     def build_emit(self, m: Module, walker: NestWalker, window: Window) -> Signal:
         """Emit the next part of the word at the walker's address; returns that it is the word's last."""
-        place, is_end = Signal(range(most_parts(self.machine)), name="place"), Signal(name="is_end")
+        place, is_end = Signal(range(most_parts(self.machine, self.engine)), name="place"), Signal(name="is_end")
         part_bytes = Signal(range(self.bus_bytes + 1), name="part_bytes")
         with m.Switch(walker.walk):
             for position, format in enumerate(self.formats):
@@ -275,14 +275,14 @@ class Packer(wiring.Component):
 class Writer(wiring.Component):
     """Puts the parts of a word together and holds it until its memory takes it; ready again in the cycle of that."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.engine = machine.dma(Direction.IN)
+        self.engine = engine
         self.formats = machine.formats_of(self.engine)
         super().__init__(
             {
                 "halt": In(1),
-                "part": In(stream.Signature(WordPart(machine))),
+                "part": In(stream.Signature(WordPart(machine, engine))),
                 **write_members(machine, self.engine),
                 "is_refused": Out(1),
                 "retire": Out(1),
@@ -292,8 +292,8 @@ class Writer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         part, is_held, granted = self.part.payload, Signal(name="is_held"), Signal()
-        held = Signal(WordTarget(self.machine), name="held")
-        word = Signal(8 * self.machine.dram.bus_bytes * most_parts(self.machine), name="word")
+        held = Signal(WordTarget(self.machine, self.engine), name="held")
+        word = Signal(8 * self.machine.dram.bus_bytes * most_parts(self.machine, self.engine), name="word")
         for position, format in enumerate(self.formats):
             port = getattr(self, f"write_{format.destination.memory}")
             with m.If(is_held & (held.format == position)):

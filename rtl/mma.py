@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.faults import FaultCode
@@ -30,17 +30,18 @@ class MmaEngine(wiring.Component):
     granted whenever they ask. All formats of the engine have the same memories and types.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of(Template.SYSTOLIC)
+        self.engine = engine
+        self.formats = machine.formats_of(engine)
         members: dict[str, In | Out] = engine_members(machine)
         if self.formats:
             format = self.formats[0]
             a, w, c = systolic_activations(format), systolic_weights(format), format.destination
-            members |= {**read_members(machine, format.engine), **write_members(machine, format.engine)}
+            members |= {**read_members(machine, engine), **write_members(machine, engine)}
             self.activations, self.weights, self.sums = a, w, c
             self.can_transpose = any(map(is_transposing, self.formats))
-            self.tiles, self.vectors = WeightReader(machine), VectorIssuer(machine)
+            self.tiles, self.vectors = WeightReader(machine, engine), VectorIssuer(machine, engine)
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Elaboratable:
@@ -51,7 +52,7 @@ class MmaEngine(wiring.Component):
             return m
         m.submodules.tiles = tiles = self.tiles
         m.submodules.vectors = vectors = self.vectors
-        m.submodules.array = array = systolic_array(self.machine)
+        m.submodules.array = array = systolic_array(self.machine, self.engine)
         self.build_start(m, tiles, vectors)
         self.build_reads(m, tiles, vectors, array)
         self.build_sums(m, vectors, array)
@@ -101,15 +102,15 @@ class MmaEngine(wiring.Component):
             vectors.tile_begins.eq(tiles.reads & tiles.is_first_row),
             array.loads.eq(delayed(m, vectors.tile_begins, 1, "loads", reset_less=False)),
             array.is_first.eq(delayed(m, tiles.allows_next, 1, "is_first", reset_less=False)),
-            *(array.weights[c].eq(rows[c][PLAIN]) for c in range(self.machine.array.cols)),
-            *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.machine.array.rows)),
+            *(array.weights[c].eq(rows[c][PLAIN]) for c in range(self.engine.array.cols)),
+            *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.engine.array.rows)),
         ]
         if self.can_transpose:
             m.d.comb += array.transposes.eq(delayed(m, tiles.transposes, 1, "transposes"))
 
     def build_sums(self, m: Module, vectors: VectorIssuer, array: SystolicArray) -> None:
         """Read the accumulators; in the cycle after they come, add the array's sums to them and write."""
-        read_delay, write_delay = mma_read(self.machine), mma_write(self.machine)
+        read_delay, write_delay = mma_read(self.engine.array), mma_write(self.engine.array)
         address_bits = self.machine.memories[self.sums.memory].address_bits
         target = data.StructLayout({"address": unsigned(address_bits), "is_last": unsigned(1), "adds": unsigned(1)})
         issued = Signal(target)
@@ -143,7 +144,7 @@ class MmaEngine(wiring.Component):
         memory = self.machine.memories[self.sums.memory]
         came = data.View(word_layout(memory, self.sums.block), self.c_read.data)
         sums = []
-        for c in range(self.machine.array.cols):
+        for c in range(self.engine.array.cols):
             old = Signal(integer_shape(_type(element)), name=f"old_{c}", reset_less=True)
             total = Signal.like(old, name=f"total_{c}")
             dot = delayed(m, array.sums[c], wait + 1, f"dot_{c}")
@@ -153,15 +154,15 @@ class MmaEngine(wiring.Component):
         return sums
 
 
-def systolic_array(machine: Machine) -> SystolicArray:
-    """The array of a machine that has instructions for it."""
-    can_transpose = any(map(is_transposing, machine.formats_of(Template.SYSTOLIC)))
-    return SystolicArray(machine.array.rows, machine.array.cols, *factor_types(machine), can_transpose)
+def systolic_array(machine: Machine, engine: Engine) -> SystolicArray:
+    """The array of an engine that has instructions."""
+    can_transpose = any(map(is_transposing, machine.formats_of(engine)))
+    return SystolicArray(engine.array.rows, engine.array.cols, *factor_types(machine, engine), can_transpose)
 
 
-def factor_types(machine: Machine) -> tuple[IntegerType, IntegerType]:
+def factor_types(machine: Machine, engine: Engine) -> tuple[IntegerType, IntegerType]:
     """The types of the activations and of the weights that an array multiplies."""
-    format = machine.formats_of(Template.SYSTOLIC)[0]
+    format = machine.formats_of(engine)[0]
     return _type(systolic_activations(format).element), _type(systolic_weights(format).element)
 
 
@@ -173,9 +174,10 @@ class WeightReader(wiring.Component):
     are for the transpose of their tile. A bad row raises `fault` in place of its read.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of(Template.SYSTOLIC)
+        self.engine = engine
+        self.formats = machine.formats_of(engine)
         self.can_transpose = any(map(is_transposing, self.formats))
         self.walks = [
             Walk(format, format.loops[: tile_loops(format)], {"w": systolic_weights(format)}) for format in self.formats
@@ -202,14 +204,14 @@ class WeightReader(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walker = walker = self.walker
-        row, may_begin = Signal(range(self.machine.array.rows), name="row"), Signal(name="may_begin")
+        row, may_begin = Signal(range(self.engine.array.rows), name="row"), Signal(name="may_begin")
         asks, is_last_row = Signal(), Signal()
         m.d.comb += [
             walker.start.eq(self.start),
             walker.bits.eq(self.bits),
             walker.step.eq(self.reads & is_last_row),
             self.is_first_row.eq(row == 0),
-            is_last_row.eq(row == self.machine.array.rows - 1),
+            is_last_row.eq(row == self.engine.array.rows - 1),
             self.fault_address.eq(walker.address["w"] + row),
             self.address.eq(self.fault_address),
             asks.eq(self.is_active & (~self.is_first_row | may_begin) & ~self.halt),
@@ -245,9 +247,10 @@ class VectorIssuer(wiring.Component):
     accumulators hold. A bad address of the vector or of its sums raises `fault` in place of asking.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of(Template.SYSTOLIC)
+        self.engine = engine
+        self.formats = machine.formats_of(engine)
         self.walker = NestWalker(machine, [self.walk(position) for position in range(len(self.formats))])
         super().__init__(
             {

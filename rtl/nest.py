@@ -63,7 +63,7 @@ class NestWalker(wiring.Component):
         self.depth = max([1, *(len(walk.loops) for walk in walks)])
         super().__init__(
             {
-                "bits": In(unsigned(8 * machine.instruction_bytes)),
+                "bits": In(unsigned(8 * machine.longest_instruction_bytes)),
                 "start": In(1),
                 "collapse": In(1),
                 "step": In(1),

@@ -37,7 +37,7 @@ class Npu(wiring.Component):
         self.machine = machine
         super().__init__(
             {
-                "m_axi": Out(axi_signature(machine.dram.bus_bytes)),
+                "m_axi": Out(axi_signature(machine)),
                 "s_axi": Out(host_signature(machine)),
                 "done": Out(1),
                 "running": Out(1),
@@ -54,7 +54,8 @@ class Npu(wiring.Component):
 
         fetch, dispatch = Fetch(self.machine), Dispatch(self.machine)
         engines = [facet_of(of.template).component(self.machine, of) for of in self.machine.engines.values()]
-        load, store = (engines[self.machine.dma(direction).number] for direction in Direction)
+        loads, stores = ([engines[engine.number] for engine in self.machine.dma(direction)] for direction in Direction)
+        (store,) = stores
         reads, counters = ReadChannel(self.machine), Counters(self.machine)
         units = {"fetch": fetch, "dispatch": dispatch, "read_channel": reads}
         for name, unit in {**units, **dict(zip(self.machine.engines, engines, strict=True))}.items():
@@ -65,24 +66,24 @@ class Npu(wiring.Component):
             fetch.halt.eq(~self.running),
             dispatch.is_fetched.eq(fetch.is_finished),
             dispatch.halt.eq(~self.running),
-            load.regions.eq(registers.regions),
-            store.regions.eq(registers.regions),
         ]
+        m.d.comb += [engine.regions.eq(registers.regions) for engine in (*loads, store)]
         m.submodules.counters = counters
 
         wiring.connect(m, fetch.request, reads.fetch_request)
         wiring.connect(m, reads.fetch_beat, fetch.beat)
         wiring.connect(m, fetch.output, dispatch.beats)
-        wiring.connect(m, load.request, reads.dma_request)
-        wiring.connect(m, reads.dma_beat, load.beat)
+        for load, name in zip(loads, reads.engines, strict=True):
+            wiring.connect(m, load.request, getattr(reads, f"{name}_request"))
+            wiring.connect(m, getattr(reads, f"{name}_beat"), load.beat)
         for engine, instructions, retires in zip(engines, dispatch.instructions, dispatch.retires, strict=True):
             wiring.connect(m, instructions, engine.instruction)
             m.d.comb += [retires.eq(engine.retire), engine.halt.eq(~self.running)]
         for memory in self.machine.memories.values():
             self.build_memory(m, memory, engines, restart)
         self.build_bus(m, reads, store)
-        self.build_run(m, registers, reads, dispatch, engines)
-        self.build_counters(m, registers, counters, dispatch, engines)
+        self.build_run(m, registers, reads, store, dispatch, engines)
+        self.build_counters(m, registers, counters, store, dispatch, engines)
         return m
 
     def build_memory(self, m: Module, memory: Memory, engines: Sequence[Any], restart: Callable) -> None:
@@ -104,7 +105,7 @@ class Npu(wiring.Component):
             wiring.connect(m, engines[user.number].lookups[memory.name], unit.lookup)
 
     def build_bus(self, m: Module, reads: ReadChannel, store: StoreEngine) -> None:
-        for name, member in axi_signature(self.machine.dram.bus_bytes).members.items():
+        for name, member in axi_signature(self.machine).members.items():
             unit = getattr(reads if name.startswith(("ar", "r")) else store, name)
             outside = getattr(self.m_axi, name)
             m.d.comb += outside.eq(unit) if member.flow is Out else unit.eq(outside)
@@ -114,11 +115,11 @@ class Npu(wiring.Component):
         m: Module,
         registers: Registers,
         reads: ReadChannel,
+        store: StoreEngine,
         dispatch: Dispatch,
         engines: Sequence[Any],
     ) -> None:
         """A run: from the start until all is done, or to the first fault and the end of what is open on the bus."""
-        store = engines[self.machine.dma(Direction.OUT).number]
         has_ended, has_fault, fault = Signal(), Signal(), Signal(FAULT_LAYOUT)
         m.d.comb += [
             self.done.eq(has_ended & reads.is_idle & store.is_idle),
@@ -143,6 +144,7 @@ class Npu(wiring.Component):
         m: Module,
         registers: Registers,
         counters: Counters,
+        store: StoreEngine,
         dispatch: Dispatch,
         engines: Sequence[Any],
     ) -> None:
@@ -151,7 +153,7 @@ class Npu(wiring.Component):
             counters.clear.eq(registers.start),
             counters.is_counting.eq(self.running & ~dispatch.is_done),
             counters.bytes_read.eq(Mux(self.m_axi.rvalid & self.m_axi.rready, bus_bytes, 0)),
-            counters.bytes_written.eq(engines[self.machine.dma(Direction.OUT).number].bytes_written),
+            counters.bytes_written.eq(store.bytes_written),
             registers.counters.eq(counters.values),
         ]
         for number, engine in enumerate(engines):

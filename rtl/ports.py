@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from amaranth.lib.wiring import Out
 
@@ -15,13 +16,21 @@ from tilewright.rtl.templates.table import facet_of
 
 
 def read_ports(machine: Machine) -> tuple[MemoryPort, ...]:
-    """All ports that read, those of one memory in the order of the table; the array's sums and weights always win."""
-    return tuple(port for engine in _in_order(machine) for port in facet_of(engine.template).reads(machine, engine))
+    """All ports that read, those of one memory in the order of the table; the sums and weights of arrays always win."""
+    return _privileged_first(
+        port for engine in _in_order(machine) for port in facet_of(engine.template).reads(machine, engine)
+    )
 
 
 def write_ports(machine: Machine) -> tuple[MemoryPort, ...]:
-    """All ports that write, those of one memory in the order of the table: the array's sums win, then vec's results."""
-    return tuple(port for engine in _in_order(machine) for port in facet_of(engine.template).writes(machine, engine))
+    """All ports that write, those of one memory in the order of the table, which is that of their right to write."""
+    return _privileged_first(
+        port for engine in _in_order(machine) for port in facet_of(engine.template).writes(machine, engine)
+    )
+
+
+def _privileged_first(ports: Iterable[MemoryPort]) -> tuple[MemoryPort, ...]:
+    return tuple(sorted(ports, key=lambda port: not port.requester.is_privileged))
 
 
 def _in_order(machine: Machine) -> list[Engine]:

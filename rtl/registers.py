@@ -18,8 +18,11 @@ from tilewright.rtl.outline import outlined
 from tilewright.rtl.runs import RegionTable
 
 WORD_BYTES = 4
-ID = int.from_bytes(b"TWNP", "big")
-"""The content of the first register, which identifies a Tilewright NPU."""
+ID = int.from_bytes(b"TWN2", "big")
+"""The content of the first register: a Tilewright NPU whose instructions have lengths of their own.
+
+Hardware with TWNP there, of the same machine, reads instructions of one length.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from amaranth.hdl import Array, Elaboratable, Module, Mux, Signal, Value, unsign
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.machine.engine import Direction
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
@@ -32,14 +32,14 @@ class StoreEngine(wiring.Component):
     is open on the bus. Cycles are told in docs/microarchitecture.md.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.engine = machine.dma(Direction.OUT)
+        self.engine = engine
         self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
         self.memories = tuple(port.memory for port in read_ports(machine) if port.engine is self.engine)
-        self.bursts, self.reader = Bursts(machine, self.formats), Reader(machine)
-        bus = axi_signature(self.bus_bytes).members
+        self.bursts, self.reader = Bursts(machine, self.formats), Reader(machine, engine)
+        bus = axi_signature(machine).members
         super().__init__(
             {
                 **engine_members(machine),
@@ -58,7 +58,7 @@ class StoreEngine(wiring.Component):
         m.submodules.reader = reader = self.reader
         m.submodules.bursts = bursts = self.bursts
         m.submodules.address = address = AddressRegister()
-        m.submodules.former = former = BeatFormer(self.machine)
+        m.submodules.former = former = BeatFormer(self.machine, self.engine)
         m.submodules.responses = responses = Responses(self.engine.dma.contexts, index_bits(self.machine))
         for name in self.memories:
             wiring.connect(m, getattr(reader, f"read_{name}"), wiring.flipped(getattr(self, f"read_{name}")))
@@ -148,9 +148,9 @@ class Reader(wiring.Component):
     `is_free`: none is in hand, or its last read is granted in this cycle.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.engine = machine.dma(Direction.OUT)
+        self.engine = engine
         self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
         self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
@@ -235,10 +235,10 @@ class BeatFormer(wiring.Component):
     While `halt` is set, the queued bursts are completed with no byte enabled, and no part is taken.
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self.bursts = machine.dma(Direction.OUT).dma.bursts
+    def __init__(self, machine: Machine, engine: Engine) -> None:
+        self.bursts = engine.dma.bursts
         self.bus_bytes = machine.dram.bus_bytes
-        sizes = [moved_word_bytes(format, machine) for format in machine.formats_of(machine.dma(Direction.OUT))]
+        sizes = [moved_word_bytes(format, machine) for format in machine.formats_of(engine)]
         self.window = Window(self.bus_bytes, put_step=part_step(sizes, self.bus_bytes))
         super().__init__(
             {

@@ -18,7 +18,7 @@ from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.datapath_schedule import Operation, Unit, bind, schedule
 from tilewright.isa.templates.systolic import is_transposing
@@ -41,12 +41,12 @@ class Area:
     flip_flops: int
 
 
-def areas(machine: Machine) -> list[Area]:
-    """All vector instructions merged, the same without sharing, and each alone.
+def areas(machine: Machine, engine: Engine) -> list[Area]:
+    """All instructions of a vector engine merged, the same without sharing, and each alone.
 
     Counted on one lane, because lanes are alike; a machine's datapath has `lanes` of them.
     """
-    formats = machine.formats_of(Template.VECTOR)
+    formats = machine.formats_of(engine)
     return [
         area("merged", machine, formats, bind(schedule(formats))),
         area("unmerged", machine, formats, unshared(schedule(formats))),
@@ -54,23 +54,24 @@ def areas(machine: Machine) -> list[Area]:
     ]
 
 
-def array_areas(machine: Machine) -> list[Area]:
-    """The array; if it can transpose tiles, then also as it would be without. Nothing for a machine without one."""
+def array_areas(machine: Machine, engine: Engine) -> list[Area]:
+    """An array; if it can transpose tiles, then also as it would be without. Nothing for a machine without one."""
     formats = {key: format for key, format in machine.formats.items() if not is_transposing(format)}
     without = dataclasses.replace(machine, formats=formats)
-    found = [array_area("tiles only", without)] if without.formats_of(Template.SYSTOLIC) else []
-    return found if without == machine else [array_area("tiles and transposes", machine), *found]
+    found = [array_area("tiles only", without, engine)] if without.formats_of(engine) else []
+    return found if without == machine else [array_area("tiles and transposes", machine, engine), *found]
 
 
-def array_area(name: str, machine: Machine) -> Area:
-    return _area(name, systolic_array(machine), machine.array.rows * machine.array.cols)
+def array_area(name: str, machine: Machine, engine: Engine) -> Area:
+    return _area(name, systolic_array(machine, engine), engine.array.rows * engine.array.cols)
 
 
 def area(name: str, machine: Machine, formats: Sequence[InstructionFormat], units: Sequence[Unit]) -> Area:
-    others = {key: format for key, format in machine.formats.items() if format.engine.template is not Template.VECTOR}
+    (engine,) = {format.engine for format in formats}
+    others = {key: format for key, format in machine.formats.items() if format.engine is not engine}
     formats_of_lane = {**others, **{format.mnemonic: format for format in formats}}
     one_lane = dataclasses.replace(machine.with_lanes(1), formats=formats_of_lane)
-    datapath = VectorDatapath(one_lane)
+    datapath = VectorDatapath(one_lane, engine)
     datapath.units = tuple(units)
     return _area(name, datapath, sum(unit.op is Op.MUL for unit in units))
 
@@ -108,9 +109,11 @@ def main(arguments: list[str]) -> int:
     except IsaError as error:
         print(error, file=sys.stderr)
         return 1
-    print(table("vector datapath, one lane", areas(machine)))
-    print()
-    print(table(f"array, {machine.array.rows}×{machine.array.cols}", array_areas(machine)))
+    for engine in machine.of(Template.VECTOR):
+        print(table(f"datapath of {engine}, one lane", areas(machine, engine)))
+        print()
+    for engine in machine.of(Template.SYSTOLIC):
+        print(table(f"{engine}, {engine.array.rows}×{engine.array.cols}", array_areas(machine, engine)))
     return 0
 
 

@@ -9,7 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
 from tilewright.isa.machine.encoding import OPCODE, Operand
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import VEC_OPERANDS, can_be_refused, statement_stages, vec_results, vec_stages
@@ -17,6 +17,7 @@ from tilewright.rtl.datapath import (
     VectorDatapath,
     formats_by_stages,
     immediates_bits,
+    looked_up,
     result_bits,
     result_element_bits,
     source_bits,
@@ -44,21 +45,22 @@ class VectorEngine(wiring.Component):
     destinations; `lookup_<memory>` looks up in tables.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.formats = machine.formats_of(Template.VECTOR)
-        self.slots = range(machine.vector_sources)
-        (engine,) = machine.of(Template.VECTOR)
+        self.engine = engine
+        self.formats = machine.formats_of(engine)
+        self.slots = range(machine.vector_sources(engine))
+        tables = looked_up(machine, engine)
         self.targets = tuple(port.memory for port in write_ports(machine) if port.engine is engine)
         super().__init__(
             {
                 **engine_members(machine),
                 **read_members(machine, engine),
                 **write_members(machine, engine),
-                **{f"lookup_{name}": Out(LookupSignature(machine.memories[name])) for name in machine.table_memories},
+                **{f"lookup_{name}": Out(LookupSignature(machine.memories[name])) for name in tables},
             }
         )
-        self.lookups = {name: getattr(self, f"lookup_{name}") for name in machine.table_memories}
+        self.lookups = {name: getattr(self, f"lookup_{name}") for name in tables}
 
     def elaborate(self, platform: object) -> Elaboratable:
         if place := outlined(self, platform):
@@ -68,7 +70,7 @@ class VectorEngine(wiring.Component):
             return m
         walks = [whole_walk(format, _operands_by_slot(format.sources, format.destination)) for format in self.formats]
         m.submodules.walker = walker = NestWalker(self.machine, walks)
-        m.submodules.datapath = datapath = VectorDatapath(self.machine)
+        m.submodules.datapath = datapath = VectorDatapath(self.machine, self.engine)
         is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
         got = [self.build_source(m, slot, walker, datapath, can_ask, issues) for slot in self.slots]
         m.d.comb += [
@@ -116,7 +118,7 @@ class VectorEngine(wiring.Component):
 
         Bit n of a register says that the newest result comes in more than n cycles: more than one that issues now has.
         """
-        last = vec_stages(self.machine)
+        last = vec_stages(self.machine, self.engine)
         own, is_behind = Signal(max(1, last), name="own"), Signal(name="is_behind")
         newest_after = Signal(max(1, last), name="newest_after")
         with m.Switch(walker.walk):
@@ -138,11 +140,11 @@ class VectorEngine(wiring.Component):
                 for i, format in enumerate(self.formats)
                 if slot < len(format.streams) and format.streams[slot].memory == name
             ]
-            for name in vector_source_memories(self.machine, slot)
+            for name in vector_source_memories(self.machine, self.engine, slot)
         }
         is_kept = Signal(name=f"is_kept_{slot}")
         is_used, is_granted = Signal(name=f"is_used_{slot}"), Signal(name=f"is_granted_{slot}")
-        word = Signal(source_bits(self.machine)[slot], name=f"word_{slot}", reset_less=True)
+        word = Signal(source_bits(self.machine, self.engine)[slot], name=f"word_{slot}", reset_less=True)
         grants = []
         for name, formats in readers.items():
             port = getattr(self, f"source{slot}_{name}")
@@ -176,10 +178,10 @@ class VectorEngine(wiring.Component):
 
     def build_lookups(self, m: Module, walker: NestWalker, datapath: VectorDatapath) -> None:
         """Where the tables of the issued iteration begin, and the memories that they are in."""
-        for slot, bits in table_address_bits(self.machine).items():
+        for slot, bits in table_address_bits(self.machine, self.engine).items():
             first = walker.address[_slot_name(slot)][:bits]
             m.d.comb += getattr(datapath, f"first_{slot}").eq(delayed(m, first, VEC_OPERANDS, f"first_{slot}"))
-        for name in self.machine.table_memories:
+        for name in self.lookups:
             port = self.lookups[name]
             m.d.comb += [
                 port.address.eq(getattr(datapath, f"lookup_{name}_address")),
@@ -194,9 +196,9 @@ class VectorEngine(wiring.Component):
         place = {"address": unsigned(address_bits), "is_last": unsigned(1)}
         target = data.StructLayout({"format": walker.walk.shape(), **place})
         kept = data.StructLayout({"memory": range(max(2, len(self.targets))), **place})
-        layout = data.StructLayout({"word": unsigned(result_bits(self.machine)), "target": kept})
+        layout = data.StructLayout({"word": unsigned(result_bits(self.machine, self.engine)), "target": kept})
         can_wait = [i for i, format in enumerate(self.formats) if can_be_refused(self.machine, format)]
-        m.submodules.queue = queue = ResultQueue(layout, vec_results(self.machine) if can_wait else 0)
+        m.submodules.queue = queue = ResultQueue(layout, vec_results(self.machine, self.engine) if can_wait else 0)
         gives_result, issued_target = Signal(), Signal(target)
         m.d.comb += [
             gives_result.eq(issues & walker.is_last["reduce"]),
@@ -208,12 +210,12 @@ class VectorEngine(wiring.Component):
             self.retire.eq(queue.taken & queue.oldest.target.is_last),
         ]
         # Results that can be refused, from issue to write. One that cannot must not come behind them.
-        outstanding = Signal(range(vec_results(self.machine) + 1))
+        outstanding = Signal(range(vec_results(self.machine, self.engine) + 1))
         refusing = {self.formats[i].destination.memory for i in can_wait}
         comes = walker.walk.matches(*can_wait)
         goes = queue.oldest.target.memory.matches(*(self.targets.index(name) for name in sorted(refusing)))
         m.d.sync += outstanding.eq(outstanding + (gives_result & comes) - (queue.taken & goes))
-        m.d.comb += has_room.eq(Mux(comes, outstanding < vec_results(self.machine), outstanding == 0))
+        m.d.comb += has_room.eq(Mux(comes, outstanding < vec_results(self.machine, self.engine), outstanding == 0))
         self.build_arrival(m, queue, gives_result, issued_target)
 
     def build_arrival(self, m: Module, queue: ResultQueue, gives_result: Signal, issued_target: data.View) -> None:
@@ -240,10 +242,8 @@ class VectorEngine(wiring.Component):
     def build_write(self, m: Module, name: str, queue: ResultQueue) -> Value:
         """Ask for the oldest result's write if it goes to a memory; return whether it is written."""
         port, memory = getattr(self, f"write_{name}"), self.machine.memories[name]
-        share = result_element_bits(self.machine)
-        elements = [
-            queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.machine.vector.lanes)
-        ]
+        share = result_element_bits(self.machine, self.engine)
+        elements = [queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.machine.lanes)]
         m.d.comb += [port.address.eq(queue.oldest.target.address), port.data.eq(Cat(elements))]
         m.d.comb += port.valid.eq(queue.valid & (queue.oldest.target.memory == self.targets.index(name)) & ~self.halt)
         return port.valid & port.granted

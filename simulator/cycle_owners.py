@@ -76,7 +76,7 @@ def layer_span(program: Program, indices: Sequence[int], counters: RunCounters) 
     Loads do not count, as they may come long before, unless there is nothing else. Spans of layers overlap.
     """
     loading = program.machine.dma(Direction.IN)
-    own = [index for index in indices if program.instructions[index].engine is not loading] or indices
+    own = [index for index in indices if program.instructions[index].engine not in loading] or indices
     if not own:
         return 0, 0
     return int(counters.started[own].min()), min(int(counters.retired[own].max()), counters.cycles)

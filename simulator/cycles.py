@@ -103,7 +103,7 @@ class _Reset:
         columns.pop("width")
         rings = _rings(machine, len(code), figures, self._askers)
         places = {f"at_{name}": self._place(ring) for name, ring in rings.items()}
-        beats = len(program.instructions) * figures["instruction_beats"]
+        beats = -(-program.limits["program"] // figures["bus_bytes"])
         _fill(self.machine[0], {**figures, **columns, **places, "program_beats": beats, "has_news": 1})
         self.q = np.concatenate(self._stretches)
 
@@ -157,7 +157,7 @@ def _figures(program: Program, requesters: int) -> dict[str, int]:
         "burst_boundary": timing.BURST_BOUNDARY_BYTES,
         "fetch_buffer": machine.fetch_beats,
         "dma_window": timing.window_bytes(machine.dram.bus_bytes),
-        "instruction_beats": machine.instruction_bytes // machine.dram.bus_bytes,
+        "assembly_bytes": timing.assembly_bytes(machine.longest_instruction_bytes, machine.dram.bus_bytes),
         "requesters": requesters,
         "loops": nest_depth(machine),
         "words": sum(memory.depth for memory in machine.memories.values()),

@@ -31,7 +31,7 @@ class Ideal:
         """Parameters of the cycle model, in place of those of the machine as it is."""
         found = {"is_apart": 1, "ideal_engines": sum(1 << machine.engines[name].number for name in self.engines)}
         if self.bus:
-            found |= {"bus_bytes": WITHOUT_LIMIT, "dma_window": 2 * WITHOUT_LIMIT, "instruction_beats": 1}
+            found |= {"bus_bytes": WITHOUT_LIMIT, "dma_window": 2 * WITHOUT_LIMIT, "assembly_bytes": 2 * WITHOUT_LIMIT}
         if self.latency:
             found |= {"latency": 0}
         return found

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
-from tilewright.simulator.kernel.layout import ENGINE, FIXED, MOST_FIXED_OPERANDS
+from tilewright.simulator.kernel.layout import ENGINE, FIXED, INSTRUCTION_BYTES, MOST_FIXED_OPERANDS
 from tilewright.simulator.regions import regions_of
 from tilewright.simulator.templates.rows import Rows
 from tilewright.simulator.templates.table import facet_of
@@ -21,7 +21,7 @@ def nest_depth(machine: Machine) -> int:
 
 def instruction_columns(machine: Machine) -> dict[str, int]:
     """Where the parts of a row begin whose width follows from the machine, and the row's `width`."""
-    loops, operands = nest_depth(machine), max(MOST_FIXED_OPERANDS, machine.vector_sources + 1)
+    loops, operands = nest_depth(machine), max(MOST_FIXED_OPERANDS, machine.vector_sources() + 1)
     trips = FIXED + len(machine.engines)
     is_reduce = trips + loops
     bases = is_reduce + loops
@@ -71,6 +71,7 @@ def bank_of_words(machine: Machine) -> NDArray[np.int64]:
 
 def _fill_nest(rows: Rows) -> None:
     rows.table[:, ENGINE] = rows.format.engine.number
+    rows.table[:, INSTRUCTION_BYTES] = rows.format.bytes
     for number, (_, place) in enumerate(rows.format.wait_places):
         rows.table[:, rows.waits_column + number] = rows.values[:, place]
     missing = rows.loops - len(rows.format.loops)

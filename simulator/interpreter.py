@@ -74,7 +74,7 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
     format = instruction.format
     immediates = {(name, "", 0): instruction[name] for name in format.immediates}
     reduction = format.statement.reduction
-    partial = [0] * machine.vector.lanes
+    partial = [0] * machine.lanes
     for loops in _iterations(instruction):
         words = {}
         for operand in format.operands:
@@ -91,16 +91,16 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
                     **{
                         key: value
                         for s in format.streams
-                        for word, raw in enumerate(words[s.name][lane :: machine.vector.lanes])
+                        for word, raw in enumerate(words[s.name][lane :: machine.lanes])
                         for key, value in _fields(s, word, raw).items()
                     },
                 },
                 {
-                    t.name: [wrap(r, _plain_type(t.element)) for r in words[t.name][lane :: machine.vector.lanes]]
+                    t.name: [wrap(r, _plain_type(t.element)) for r in words[t.name][lane :: machine.lanes]]
                     for t in format.tables
                 },
             )
-            for lane in range(machine.vector.lanes)
+            for lane in range(machine.lanes)
         ]
         if reduction is not None:
             values = evaluate_lanes(reduction.args[0], lanes, partial)
@@ -225,11 +225,12 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
         tile = _read(state, machine, w, _address(instruction, w, loops))
         old = _read(state, machine, c, _address(instruction, c, loops))
         adds = adds_always or any(loops[name] != 0 for name in format.reduce_loops)
-        row_step, column_step = (1, machine.array.cols) if is_transposing(format) else (machine.array.cols, 1)
+        array = format.engine.array
+        row_step, column_step = (1, array.cols) if is_transposing(format) else (array.cols, 1)
         sums = []
-        for column in range(machine.array.cols):
+        for column in range(array.cols):
             total = old[column] if adds else 0
-            for row in range(machine.array.rows):
+            for row in range(array.rows):
                 total += vector[row] * tile[row * row_step + column * column_step]
             sums.append(evaluate(format.statement.expr, Lane({}), total))
         _write(state, machine, c, _address(instruction, c, loops), sums)

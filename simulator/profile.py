@@ -6,7 +6,9 @@ What each field means is in docs/profile.md. The counters may come from the cycl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
@@ -20,8 +22,8 @@ from tilewright.simulator.run_profile import DramBytes, LayerProfile, Resource, 
 def profile(program: Program, counters: RunCounters) -> RunProfile:
     """The profile of a run. The layers' cycles and each engine's add up to `cycles`."""
     machine = program.machine
-    works = list(works_of(machine, program.instructions))
-    layers = _layer_profiles(program, counters, works)
+    works, fetched = list(works_of(machine, program.instructions)), _fetched_beats(program)
+    layers = _layer_profiles(program, counters, works, fetched)
     array_macs = sum(layer.array_macs for layer in layers)
     return RunProfile(
         isa=machine.name,
@@ -29,27 +31,37 @@ def profile(program: Program, counters: RunCounters) -> RunProfile:
         macs=sum(layer.macs for layer in layers),
         array_macs=array_macs,
         utilisation=utilisation(array_macs, counters.cycles, machine),
-        bound_cycles=_bound_cycles(machine, works),
+        bound_cycles=_bound_cycles(machine, works, sum(fetched)),
         dram_bytes=DramBytes(counters.dram_bytes_read, counters.dram_bytes_written),
         layers=layers,
         engines=counters.engines,
     )
 
 
-def _bound_cycles(machine: Machine, works: Sequence[Work]) -> dict[Resource, int]:
-    """What may bound a program from below, in cycles; of equal ones the first counts."""
+def _bound_cycles(machine: Machine, works: Sequence[Work], fetched: int) -> dict[Resource, int]:
+    """What may bound instructions of so many beats from below, in cycles; of equal ones the first counts.
+
+    Engines of a kind share their work.
+    """
+    arrays, vectors = max(1, len(machine.of(Template.SYSTOLIC))), max(1, len(machine.of(Template.VECTOR)))
     return {
-        Resource.COMPUTE: sum(work.vectors for work in works),
-        Resource.DRAM: max(_read_beats(machine, works), sum(work.write_beats for work in works)),
-        Resource.VECTOR: sum(work.iterations for work in works),
-        Resource.WEIGHTS: sum(work.weight_rows for work in works),
+        Resource.COMPUTE: -(-sum(work.vectors for work in works) // arrays),
+        Resource.DRAM: max(_read_beats(works, fetched), sum(work.write_beats for work in works)),
+        Resource.VECTOR: -(-sum(work.iterations for work in works) // vectors),
+        Resource.WEIGHTS: -(-sum(work.weight_rows for work in works) // arrays),
     }
 
 
-def _read_beats(machine: Machine, works: Sequence[Work]) -> int:
+def _read_beats(works: Sequence[Work], fetched: int) -> int:
     """Those of instructions, their own fetch included."""
-    fetched = machine.instruction_bytes // machine.dram.bus_bytes
-    return sum(work.read_beats + fetched for work in works)
+    return sum(work.read_beats for work in works) + fetched
+
+
+def _fetched_beats(program: Program) -> list[int]:
+    """Of each instruction, the beats of the program that begin in it: a beat may end in another."""
+    sizes = (instruction.format.bytes for instruction in program.instructions)
+    begun = [-(-place // program.machine.dram.bus_bytes) for place in accumulate(sizes, initial=0)]
+    return [after - before for before, after in pairwise(begun)]
 
 
 def _bound(bounds: Mapping[Resource, int]) -> Resource:
@@ -57,26 +69,32 @@ def _bound(bounds: Mapping[Resource, int]) -> Resource:
 
 
 def utilisation(array_macs: int, cycles: int, machine: Machine) -> float:
-    """The share of the array's places that multiply what the network asks for, over these cycles."""
-    return array_macs / (cycles * machine.array.rows * machine.array.cols) if cycles else 0.0
+    """The share of the arrays' places that multiply what the network asks for, over these cycles."""
+    places = cycles * machine.products_a_cycle
+    return array_macs / places if places else 0.0
 
 
 # -- layers ------------------------------------------------------------------------------------------------------------
 
 
-def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Work]) -> tuple[LayerProfile, ...]:
+def _layer_profiles(
+    program: Program, counters: RunCounters, works: Sequence[Work], fetched: Sequence[int]
+) -> tuple[LayerProfile, ...]:
     layers = layers_of(program)
     of_layer = instructions_of_layers(program, layers)
     cycles_by_engine = cycle_owners(program, of_layer, counters).cycles(len(layers)).tolist()
     return tuple(
-        _layer_profile(program.machine, layer, [works[index] for index in indices], by_engine)
+        _layer_profile(program.machine, layer, [works[n] for n in indices], sum(fetched[n] for n in indices), by_engine)
         for layer, indices, by_engine in zip(layers, of_layer, cycles_by_engine, strict=True)
     )
 
 
-def _layer_profile(machine: Machine, layer: Layer, works: Sequence[Work], by_engine: Sequence[int]) -> LayerProfile:
-    """Of a layer whose instructions ask for these works; `by_engine` as `_loss` has it."""
-    cycles, array_macs, bounds = sum(by_engine), _array_macs(machine, layer, works), _bound_cycles(machine, works)
+def _layer_profile(
+    machine: Machine, layer: Layer, works: Sequence[Work], fetched: int, by_engine: Sequence[int]
+) -> LayerProfile:
+    """Of a layer whose instructions ask for these works and are so many beats; `by_engine` as `_loss` has it."""
+    cycles, array_macs = sum(by_engine), _array_macs(machine, layer, works)
+    bounds = _bound_cycles(machine, works, fetched)
     return LayerProfile(
         name=layer.name,
         nodes=tuple(layer.nodes),
@@ -85,7 +103,7 @@ def _layer_profile(machine: Machine, layer: Layer, works: Sequence[Work], by_eng
         array_macs=array_macs,
         utilisation=utilisation(array_macs, cycles, machine),
         dram_bytes=DramBytes(
-            _read_beats(machine, works) * machine.dram.bus_bytes,
+            _read_beats(works, fetched) * machine.dram.bus_bytes,
             sum(work.bytes_written for work in works),
         ),
         bound_cycles=bounds,
@@ -100,8 +118,7 @@ def layers_of(program: Program) -> tuple[Layer, ...]:
         return program.layers
     machine = program.machine
     vectors = sum(work.vectors for work in works_of(machine, program.instructions))
-    macs = vectors * machine.array.rows * machine.array.cols
-    return (Layer(name="program", first_instruction=0, nodes=(), macs=macs),)
+    return (Layer(name="program", first_instruction=0, nodes=(), macs=_most_macs(machine, vectors)),)
 
 
 def instructions_of_layers(program: Program, layers: Sequence[Layer]) -> list[list[int]]:
@@ -121,17 +138,23 @@ def _array_macs(machine: Machine, layer: Layer, works: Sequence[Work]) -> int:
 
     A layer without vectors computes its products elsewhere: a depthwise convolution on the vector engine.
     """
-    return min(layer.macs, sum(work.vectors for work in works) * machine.array.rows * machine.array.cols)
+    return min(layer.macs, _most_macs(machine, sum(work.vectors for work in works)))
+
+
+def _most_macs(machine: Machine, vectors: int) -> int:
+    """Products of as many vectors, with every place of an array in use."""
+    arrays = len(machine.of(Template.SYSTOLIC))
+    return vectors * machine.products_a_cycle // arrays if arrays else 0
 
 
 def _loss(machine: Machine, array_macs: int, works: Sequence[Work], by_engine: Sequence[int]) -> dict[Loss, float]:
-    """Cycles beyond those of a full array, by cause; none is negative, and all are cycles - array_macs / (rows · cols).
+    """Cycles beyond those of full arrays, by cause: together, all but array_macs / products a cycle; none is negative.
 
     `by_engine` are the layer's cycles by engine, as `in_flight_order` has them, then the idle ones.
     """
-    vectors = sum(work.vectors for work in works)
+    vectors = sum(work.vectors for work in works) / max(1, len(machine.of(Template.SYSTOLIC)))
     loss = dict.fromkeys(Loss, 0.0)
-    loss[Loss.EDGE] = vectors - array_macs / (machine.array.rows * machine.array.cols)
+    loss[Loss.EDGE] = vectors - (array_macs / machine.products_a_cycle if array_macs else 0.0)
     for engine, cycles in zip(in_flight_order(machine), by_engine, strict=False):
         loss[loss_of(engine)] += float(cycles)
     loss[Loss.ARRAY] -= vectors

@@ -59,7 +59,10 @@ class LayerProfile:
 
 @dataclass(frozen=True, slots=True)
 class RunProfile:
-    """What a run cost. `engines` is by the engines' names, and empty where the hardware does not count."""
+    """What a run cost. `engines` is by the engines' names, and empty where the hardware does not count.
+
+    `images` is how many images a run takes; None for a program that is not compiled for a batch.
+    """
 
     isa: str
     cycles: int
@@ -71,11 +74,19 @@ class RunProfile:
     layers: tuple[LayerProfile, ...]
     engines: Mapping[str, EngineCounters]
     host_nodes: tuple[HostNode, ...] = ()
+    images: int | None = None
+
+    @property
+    def cycles_per_image(self) -> float:
+        """Throughput, where `cycles` is latency: the cycles of a run, divided by its images."""
+        return self.cycles / (self.images or 1)
 
 
 def profile_json(profile: RunProfile | LayerProfile) -> dict[str, Any]:
     """The keys of docs/profile.md with plain values, ready for JSON."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(profile))
+    if isinstance(profile, RunProfile):
+        found["cycles_per_image"] = profile.cycles_per_image
     return found
 
 

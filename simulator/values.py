@@ -154,7 +154,7 @@ class PreparedProgram:
             if source.memory == format.destination.memory:
                 if _feeds_itself(walk_of(instruction, source), writes, kept, source.block):
                     return self._one_by_one(instruction)
-        shape = (*trips, self._machine.vector.lanes)
+        shape = (*trips, self._machine.lanes)
         facts = self._facts_of(format)
         statement = ArrayStatement(facts, shape, tuple(range(kept, len(trips))))
         sources = {
@@ -183,7 +183,7 @@ class PreparedProgram:
             destination = self._view(format.destination.memory, reduced)
             return lambda: np.copyto(destination, result(), casting="unsafe")
         addresses, winners = last_writers(written.addresses().ravel())
-        stored, lanes = self._stored[format.destination.memory], self._machine.vector.lanes
+        stored, lanes = self._stored[format.destination.memory], self._machine.lanes
         groups = (*trips[:kept], *(1 for _ in trips[kept:]), lanes)
 
         def write_last() -> None:

@@ -91,7 +91,7 @@ def products_of(program: Program) -> int:
                 total += prod(instruction.trips.values()) * machine.array.rows * machine.array.cols
             case Template.VECTOR:
                 in_a_lane = terms(instruction.format.statement.expr)[0]
-                total += prod(instruction.trips.values()) * machine.vector.lanes * in_a_lane
+                total += prod(instruction.trips.values()) * machine.lanes * in_a_lane
     return total
 
 

@@ -1,7 +1,29 @@
-"""The engines of the shipped machines by name: tests may name them, the product may not."""
+"""The engines of machines: those of the shipped ones by name, which tests may name and the product may not."""
 
 from __future__ import annotations
 
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.engine import Direction, Engine, Template
+from tilewright.isa.machine.machine import Machine
 
 ENGINES = tuple(load_machine("base16").engines)
+
+
+def vector_of(machine: Machine) -> Engine:
+    """The first vector engine of a machine."""
+    return machine.of(Template.VECTOR)[0]
+
+
+def array_of(machine: Machine) -> Engine:
+    """The first systolic array of a machine."""
+    return machine.of(Template.SYSTOLIC)[0]
+
+
+def load_of(machine: Machine) -> Engine:
+    """The first engine of a machine that reads DRAM."""
+    return machine.dma(Direction.IN)[0]
+
+
+def store_of(machine: Machine) -> Engine:
+    """The first engine of a machine that writes DRAM."""
+    return machine.dma(Direction.OUT)[0]

@@ -104,7 +104,7 @@ def hold_encoding_laws(machine: Machine, seed: int, count: int = 200) -> None:
     formats = {of.opcode: of for of in machine.formats.values()}
     instructions = tuple(random_instruction(rng, machine) for _ in range(count))
     for instruction in instructions:
-        assert decode(encode(instruction, machine.instruction_bytes), formats) == instruction
+        assert decode(encode(instruction), formats) == instruction
     program = Program(machine, instructions, b"", 0, (), ())
     assert assemble(disassemble(program), machine) == program
     assert from_bytes(to_bytes(program), "program", budgets=UNBOUNDED).instructions == instructions

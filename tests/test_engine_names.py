@@ -79,10 +79,7 @@ def programs() -> tuple[Program, Program]:
 
 
 def test_a_program_is_the_same_whatever_engines_are_called(programs: tuple[Program, Program]) -> None:
-    plain, renamed = (
-        b"".join(encode(instruction, program.machine.instruction_bytes) for instruction in program.instructions)
-        for program in programs
-    )
+    plain, renamed = (b"".join(encode(instruction) for instruction in program.instructions) for program in programs)
     assert plain == renamed
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
+from tests.engines import vector_of
 from tests.netlist_trace import trace_outputs
 from tests.random_expressions import (
     DESTINATION,
@@ -185,7 +186,7 @@ def check_datapath(seed: int, count: int = BATCH) -> None:
     rounding = list(Rounding)[seed % len(Rounding)]
     machine = machine_of(list(random_statements(rng, count, rounding, REDUCE_TRIPS)), rounding)
     formats = machine.formats_of(Template.VECTOR)
-    datapath = VectorDatapath(machine)
+    datapath = VectorDatapath(machine, vector_of(machine))
 
     async def bench(ctx: Any) -> None:
         expected: dict[int, tuple[str, int]] = {}
@@ -240,7 +241,7 @@ def in_hardware(machine: Machine, cases: Sequence[Case]) -> list[list[list[int]]
     their stages, so that no result overtakes another.
     """
     formats = machine.formats_of(Template.VECTOR)
-    slots = [f"source_{slot}" for slot in range(len(source_bits(machine)))]
+    slots = [f"source_{slot}" for slot in range(len(source_bits(machine, vector_of(machine))))]
     cycles: list[dict[str, int]] = []
     leaves_at: dict[tuple[int, int, int], int] = {}
     stages = [statement_stages(of.statement.expr) for of in formats]
@@ -256,7 +257,7 @@ def in_hardware(machine: Machine, cases: Sequence[Case]) -> list[list[list[int]]
     idle = dict.fromkeys(cycles[0], 0)  # not valid: its result would meet one of a longer statement
     cycles += [idle] * (1 + max(leaves_at.values()) - len(cycles))
     inputs = {name: [int(cycle[name]) for cycle in cycles] for name in cycles[0]}
-    result = trace_outputs(VectorDatapath(machine), inputs)["result"]
+    result = trace_outputs(VectorDatapath(machine, vector_of(machine)), inputs)["result"]
     of_result = parse_integer_type(DESTINATION)
     return [
         [

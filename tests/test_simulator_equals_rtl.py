@@ -126,6 +126,15 @@ def test_random_programs_on_other_sizes(overrides: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("bus_bytes", long_beyond(1, [64, 1, 2, 4, 16, 32]))
+def test_random_programs_on_a_bus_of_every_width(bus_bytes: int) -> None:
+    """An instruction is many beats, or begins anywhere in one, or several are in one."""
+    seeds = range(5000, 5006)
+    machine = load_machine("tiny8", ["array.rows=4", "array.cols=4", "lanes=4", f"dram.bus_bytes={bus_bytes}"])
+    assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
+
+
+@pytest.mark.slow
 def test_random_programs_on_odd_elements() -> None:
     seeds = range(3000, 3030)
     machine = load_machine_text(ODD_ELEMENTS, "odd")

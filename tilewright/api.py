@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ def compile(  # noqa: A001
     effort: int = 1,
     tuning: str | Path | None = None,
     fail_on_miss: bool = False,
+    batch: int | None = None,
 ) -> Program:
     """Compile a quantised ONNX model for a machine. `isa` is a shipped machine's name, a YAML file, or a `Machine`.
 
@@ -42,13 +44,15 @@ def compile(  # noqa: A001
     `host_floats`, the host also runs a model of which the machine can do nothing. `effort` says how hard to search for
     a faster program: 0 takes the first choice, 1 takes seconds, 2 takes minutes. What a search finds is kept in the
     file `tuning`, or in the user's cache; with `fail_on_miss`, what is not there is refused in place of searched for.
+    With a `batch`, a run takes so many images, or fewer where that takes fewer cycles for each.
     Raises CompileError, IsaError, or InputError for nodes that the host cannot run either.
     """
     from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
 
     machine, file = machine_of(isa, overrides), None if tuning is None else Path(tuning)
-    options = Options(shapes=shapes or {}, effort=effort, tuning=file, fails_on_miss=fail_on_miss)
+    _require_images(batch)
+    options = Options(shapes=shapes or {}, effort=effort, tuning=file, fails_on_miss=fail_on_miss, batch=batch)
     if calibration is not None:
         from tilewright.quantization.quantize import quantize
 
@@ -90,19 +94,22 @@ def compare(
     clock_mhz: float | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     calibration: Calibration | None = None,
+    batch: int | None = None,
 ) -> Comparison:
     """Each network on each machine: cycles, time, area, energy; with a reason where a network fails.
 
     Each machine is taken as it is; again with each of `overlays`, files that are laid over it; and again with all
     `overrides`. Without `price`, cycles and bytes alone. `clock_mhz` is one clock for all, in place of each machine's
-    own, which takes half a minute to find. Float models are quantised first, with `calibration` data. Raises IsaError,
-    CompileError for a file that cannot be read, PriceError, InputError for the data.
+    own, which takes half a minute to find. Float models are quantised first, with `calibration` data. With a `batch`,
+    a run takes so many images, or fewer where that takes fewer cycles for each.
+    Raises IsaError, CompileError for a file that cannot be read, PriceError, InputError for the data.
     """
     from tilewright.codesign.compare.comparison import compare_machines
     from tilewright.codesign.compare.machines import candidates
     from tilewright.quantized_networks import read_quantized
 
-    networks = read_quantized(models, shapes, calibration)
+    _require_images(batch)
+    networks = [replace(network, batch=batch) for network in read_quantized(models, shapes, calibration)]
     return compare_machines(networks, candidates(isas, overrides, overlays), effort, price, clock_mhz)
 
 
@@ -148,6 +155,11 @@ def advise(
         return advise_machine(networks, machine, file, overlays, only, effort, price, jobs, done, other, tried, keep)
     except NoAdvice as error:
         raise InputError(str(error)) from error
+
+
+def _require_images(batch: int | None) -> None:
+    if batch is not None and batch < 1:
+        raise InputError(f"a batch of {batch} images; expected 1 or more")
 
 
 def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Machine:

@@ -19,6 +19,7 @@ from tilewright.advise_command import advise_command
 from tilewright.compare_command import compare_command
 from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
+from tilewright.errors import InputError
 from tilewright.explain.command import explain_command
 from tilewright.explore_command import explore_app
 from tilewright.isa.rare_collection import collect_rarely
@@ -158,6 +159,8 @@ def run(
     _require_hardware(waves, on, from_cycle, layer)
     with running(program, on, isa, set, budget, waves is not None) as loaded:
         inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
+        if waves is not None or dump_tensors is not None:
+            _require_one_run(loaded, inputs)
         if waves is None:
             result = loaded.run(inputs, on=on, unchecked=unchecked)
         else:
@@ -166,17 +169,20 @@ def run(
         write_output(output, archive(result.outputs))
     if dump_tensors is not None:
         dump(dump_tensors, loaded, model, inputs)
-    cycles = None if result.profile is None else result.profile.typed.cycles
     summary = {
         "on": on,
-        "cycles": cycles,
+        "cycles": result.cycles,
+        "images": result.batches.images,
+        "runs": result.batches.runs,
+        "padding": result.batches.padding,
+        "cycles_per_image": result.cycles_per_image,
         "outputs": [
             {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)}
             for name, array in result.outputs.items()
         ],
     }
     if report(summary, json, output):
-        title = f"{program.name} on {on}" + (f": {cycles:,} cycles" if cycles is not None else "")
+        title = f"{program.name} on {on}{result.took}"
         rows = [(name, array.dtype.name, array.shape, _preview(array)) for name, array in result.outputs.items()]
         print_table(title, ("output", "dtype", "shape", "values"), rows)
 
@@ -191,6 +197,14 @@ def _require_hardware(waves: Path | None, on: str, from_cycle: int | None, layer
             f"waves are VCD, or FST, which is smaller: name a file like out.vcd or out.fst, not {waves.name!r}",
             param_hint="--waves",
         )
+
+
+def _require_one_run(program: Program, inputs: Mapping[str, Any]) -> None:
+    """Raise InputError for arrays of more or fewer images than a run takes."""
+    batches = program.batches(inputs)
+    if batches is not None:
+        images = f"{batches.each} image{'s' * (batches.each != 1)}"
+        raise InputError(f"--waves and --dump-tensors are of one run: give {images}, not {batches.images}")
 
 
 def _run_for_waves(

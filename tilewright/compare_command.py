@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilewright.errors import InputError
-from tilewright.options import ON_TERMINAL, Calibration, Json, Seed, Shape, report, write_output
+from tilewright.options import ON_TERMINAL, Batch, Calibration, Json, Seed, Shape, report, write_output
 
 if TYPE_CHECKING:
     from tilewright.codesign.compare.comparison import Comparison
@@ -59,6 +60,7 @@ def compare_command(
     clock: Clock = None,
     effort: Effort = 1,
     shape: Shape = None,
+    batch: Batch = None,
     calibration: Calibration = None,
     seed: Seed = 0,
     csv: Csv = None,
@@ -86,6 +88,7 @@ def compare_command(
         raise typer.BadParameter("--no-price shows no time: leave one of the two out", param_hint="--clock")
     machines = candidates(isa, set or (), overlay or ())
     models = read_quantized(networks, parse_shapes(shape or ()), calibration, seed, print_warnings)
+    models = [replace(model, batch=batch) for model in models]
     found = compare_machines(models, machines, effort, not no_price, clock, progress)
     if csv is not None:
         write_output(csv, comparison_csv(found))

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.errors import InputError
-from tilewright.options import Calibration, Isa, Json, OptionalOutput, Seed, Set, Shape, is_taken, report, save_program
+from tilewright.options import (
+    Batch,
+    Calibration,
+    Isa,
+    Json,
+    OptionalOutput,
+    Seed,
+    Set,
+    Shape,
+    is_taken,
+    report,
+    save_program,
+)
 from tilewright.quantize_command import hurting_line, print_warnings, quantize_summary
 
 if TYPE_CHECKING:
@@ -83,6 +95,7 @@ def compile_command(
     output: OptionalOutput = None,
     set: Set = None,  # noqa: A002
     shape: Shape = None,
+    batch: Batch = None,
     calibration: Calibration = None,
     seed: Seed = 0,
     dump_after: DumpAfter = None,
@@ -113,12 +126,18 @@ def compile_command(
     names, view = _passes(passes, explain_selection), DumpView(constants, layer)
     asked = AskedDumps(dump_after or [], dump_dir, report_folder, explain_selection, view, names)
     _require_passes(asked.after, names)
-    _require_source(model, resume_from, shape, calibration)
+    _require_source(model, resume_from, {"--shape": shape, "--batch": batch, "--calibration": calibration})
     if output is None and asked.dump is None:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
     shapes, verifies = parse_shapes(shape or ()), verify or passes is not None
     options = Options(
-        shapes=shapes, effort=effort, tuning=tuning, fails_on_miss=fail_on_miss, verifies=verifies, passes=names
+        shapes=shapes,
+        batch=batch,
+        effort=effort,
+        tuning=tuning,
+        fails_on_miss=fail_on_miss,
+        verifies=verifies,
+        passes=names,
     )
     machine = load_machine(isa, tuple(set or ()))
     asked.require_folders()
@@ -194,15 +213,13 @@ def _require_passes(wanted: Sequence[str], names: tuple[str, ...]) -> None:
             raise typer.BadParameter(f"no pass {name!r}; there are: {', '.join(known)}", param_hint="--dump-after")
 
 
-def _require_source(
-    model: Path | None, resume_from: Path | None, shape: list[str] | None, calibration: str | None
-) -> None:
+def _require_source(model: Path | None, resume_from: Path | None, about_model: Mapping[str, object]) -> None:
     """Refuse a model and a text together, neither of them, and options about models with a text."""
     if model is None and resume_from is None:
         raise typer.BadParameter("give a model, or a text with --resume-from", param_hint="MODEL")
     if resume_from is None:
         return
-    for value, name in ((model, "MODEL"), (shape, "--shape"), (calibration, "--calibration")):
+    for name, value in {"MODEL": model, **about_model}.items():
         if value:
             raise typer.BadParameter("a text of --resume-from says all about the model itself", param_hint=name)
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.dumps import write_folder
 from tilewright.files import json_text
 from tilewright.isa.machine.memory import REGIONS
@@ -32,10 +33,19 @@ def compile_summary(program: Program, seconds: float) -> dict[str, Any]:
         "instructions": sum(len(binary.instructions) for binary in program.programs),
         "macs": sum(layer.macs for layer in program.layers),
         "bytes": region_sizes(program),
+        **_batch(program),
         "layers": [layer for binary in program.programs for layer in _layers(binary)],
         "host_nodes": [asdict(node) for node in program.host_nodes],
         "remarks": _remarks(program),
     }
+
+
+def _batch(program: Program) -> dict[str, Any]:
+    """Latency and throughput of a program for a batch; nothing for another."""
+    if program.images is None:
+        return {}
+    cycles = sum(map(exact_cycles, program.programs))
+    return {"batch": {"images": program.images, "cycles": cycles, "cycles_per_image": cycles / program.images}}
 
 
 def _remarks(program: Program) -> dict[str, str]:

@@ -72,6 +72,12 @@ class _Type:
         sizes = zip(self.shape, other.shape, strict=False)
         return len(self.shape) == len(other.shape) and all(a == b or a is None or b is None for a, b in sizes)
 
+    def times(self, images: int) -> _Type:
+        """So many of them behind each other."""
+        if images == 1 or not self.shape or self.shape[0] is None:
+            return self
+        return _Type(self.dtype, (self.shape[0] * images, *self.shape[1:]))
+
     def __str__(self) -> str:
         sizes = "of any shape" if self.shape is None else str(["?" if size is None else size for size in self.shape])
         return f"{self.dtype or 'any type'} {sizes}".replace("'", "")
@@ -87,7 +93,7 @@ def _faults(network: Partitioned) -> Iterator[str]:
     for number, segment in enumerate(network.segments):
         title = f"part {number}"
         try:
-            reads, makes = _reads_and_makes(segment)
+            reads, makes = _reads_and_makes(segment, network.images or 1)
         except InputError as error:
             yield f"{title}: {error}"
             return
@@ -109,8 +115,11 @@ def _mismatches(wanted: Types, known: Types, names: Iterable[str]) -> Iterator[s
             yield f"{name!r} as {wanted[name]}, and it is {known[name]}"
 
 
-def _reads_and_makes(segment: Segment) -> tuple[Types, Types]:
-    """The inputs and outputs that a part has itself. Raises InputError for a model that cannot be read."""
+def _reads_and_makes(segment: Segment, images: int) -> tuple[Types, Types]:
+    """The inputs and outputs that a part has itself; the host's are there for each of so many images.
+
+    Raises InputError for a model that cannot be read.
+    """
     if isinstance(segment, NpuSegment):
         program = segment.program
         return (
@@ -118,11 +127,11 @@ def _reads_and_makes(segment: Segment) -> tuple[Types, Types]:
             {tensor.name: _Type(tensor.dtype, tensor.shape) for tensor in program.outputs},
         )
     graph = parse_host_model(segment.onnx).graph
-    return _types(graph.input), _types(graph.output)
+    return _types(graph.input, images), _types(graph.output, images)
 
 
-def _types(values: Sequence[onnx.ValueInfoProto]) -> dict[str, _Type]:
-    return {value.name: _type(value.type) for value in values}
+def _types(values: Sequence[onnx.ValueInfoProto], images: int) -> dict[str, _Type]:
+    return {value.name: _type(value.type).times(images) for value in values}
 
 
 def _type(of_value: onnx.TypeProto) -> _Type:

@@ -69,6 +69,12 @@ Shape = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="INPUT=SIZES", help="Fix an input's open sizes, such as image=1x3x224x224."),
 ]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        "--batch", metavar="IMAGES", min=1, help="Take so many images in each run, where that is faster for each."
+    ),
+]
 CALIBRATION_HELP = "A .npz file with samples of the inputs; or random, if only cycles matter."
 Calibration = Annotated[
     str | None,

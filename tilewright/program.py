@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilewright.arrays import ArrayForm
+from tilewright.batches import Batches, batches_of
 from tilewright.errors import InputError
 from tilewright.execute import EXECUTORS
 from tilewright.host_segments import host_findings
@@ -24,7 +25,7 @@ from tilewright.isa.program.partitioned import HostNode, Partitioned, Value
 from tilewright.isa.program.program import Layer, Tensor
 from tilewright.isa.program.program import Program as Binary
 from tilewright.notebook import Profile, form_of, listed
-from tilewright.segments import ProgramRun, Segments, zeros
+from tilewright.segments import ProgramRun, Segments, forms_of, zeros
 from tilewright.simulator.run_profile import RunProfile, profile_json
 
 
@@ -112,6 +113,11 @@ class Program:
     def outputs(self) -> tuple[Tensor, ...] | tuple[Value, ...]:
         return self.network.outputs
 
+    @property
+    def images(self) -> int | None:
+        """How many images a run takes, each apart from the others; None unless it is compiled for a batch."""
+        return self.network.images
+
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
         return tuple(finding for program in self.programs for finding in check(program, self._budgets)) + self._on_host
@@ -125,8 +131,13 @@ class Program:
         self._segments.require_runnable()
 
     def require_inputs(self, forms: Mapping[str, ArrayForm]) -> None:
-        """Raise InputError unless these are the inputs' names, element types and shapes."""
-        self._segments.require_inputs(forms)
+        """Raise InputError unless these are the inputs' names, element types and shapes, or of more or fewer images."""
+        batches = batches_of(self.inputs, self.outputs, self.images, forms)
+        self._segments.require_inputs(forms if batches is None else batches.of_one_run(forms))
+
+    def batches(self, inputs: Mapping[str, NDArray[Any]]) -> Batches | None:
+        """How arrays of more or fewer images than a run takes are cut into runs; None for those of one run."""
+        return batches_of(self.inputs, self.outputs, self.images, forms_of(inputs))
 
     def check(self) -> tuple[Finding, ...]:
         """Every fault that the independent checker finds; empty for a program that is safe on every run.
@@ -136,14 +147,24 @@ class Program:
         return self._findings
 
     def run(self, inputs: Mapping[str, NDArray[Any]], on: str = "sim", unchecked: bool = False) -> Result:
-        """Run once, on `sim`, `rtl` or `interpreter`; all three give the same bits.
+        """Run on `sim`, `rtl` or `interpreter`; all three give the same bits.
+
+        Arrays may be of any number of images, along their first dimension. A run takes as many as `images` says, or one
+        where a program's first dimensions are 1: there are as many runs as it takes, the last one filled up with zeros,
+        whose results are dropped. The profile is that of one run.
 
         The checker's findings are refused unless `unchecked`. Raises OverBudget for a program that asks for more than
         its budgets, before anything is allocated, InputError for wrong inputs, MachineFault when the machine stops.
         """
         self.require_allowed(unchecked)
-        outputs, profile = self._segments.run(inputs, on)
-        return Result(outputs, None if profile is None else Profile(profile_json(profile)))
+        batches = self.batches(inputs)
+        if batches is None:
+            outputs, profile = self._segments.run(inputs, on)
+            batches = Batches(self.images or 1, self.images or 1)
+        else:
+            runs = [self._segments.run(part, on) for part in batches.parts(inputs)]
+            outputs, profile = batches.joined([made for made, _ in runs]), runs[0][1]
+        return Result(outputs, None if profile is None else Profile(profile_json(profile)), batches)
 
     def profile(self, on: str = "sim", unchecked: bool = False) -> Profile:
         """Cycles, utilisation and DRAM bytes, by layer and by engine. They do not depend on the inputs."""
@@ -190,14 +211,35 @@ class Program:
 class Result:
     """The result of a run: arrays by the names of the model's outputs, and the profile of the run.
 
-    `profile` is None for the interpreter, which does not count cycles.
+    `profile` is that of one run, and None for the interpreter, which does not count cycles. `batches` says how many
+    images there were, and in how many runs.
     """
 
     outputs: Mapping[str, NDArray[Any]]
     profile: Profile | None
+    batches: Batches = Batches(1, 1)
+
+    @property
+    def cycles(self) -> int | None:
+        """Those of all runs, one after the other."""
+        return None if self.profile is None else self.batches.runs * self.profile.typed.cycles
+
+    @property
+    def cycles_per_image(self) -> float | None:
+        """All cycles, divided by the images that were given."""
+        return None if self.cycles is None else self.cycles / self.batches.images
+
+    @property
+    def took(self) -> str:
+        """`, 20 images in 3 runs of 8 and 4 of zeros to fill the last: 57,741 cycles, 2,887 for each image`."""
+        if self.batches == Batches(1, 1):
+            return "" if self.cycles is None else f": {self.cycles:,} cycles"
+        took = "" if self.cycles is None else f": {self.cycles:,} cycles, {self.cycles_per_image:,.0f} for each image"
+        return f", {self.batches}{took}"
 
     def __repr__(self) -> str:
-        cycles = "no clock" if self.profile is None else f"{self.profile.typed.cycles:,} cycles"
+        cycles = "no clock" if self.cycles is None else f"{self.cycles:,} cycles"
+        cycles += f" for {self.batches.images} images" if self.batches.images > 1 else ""
         return f"<Result: {cycles}; {listed(form_of(name, array) for name, array in self.outputs.items())}>"
 
     def _repr_html_(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,18 +67,27 @@ class Segments:
     def run(self, inputs: Arrays, on: str) -> tuple[dict[str, NDArray[Any]], RunProfile | None]:
         """The network's outputs, and the profile if the executor has a clock. Raises InputError, MachineFault."""
         if isinstance(self._binary, Partitioned):
-            self.require_inputs(_forms(inputs))
+            self.require_inputs(forms_of(inputs))
         tensors, profiles = dict(inputs), []
         for position, segment in enumerate(self._segments):
             if isinstance(segment, HostSegment):
-                made = self._host(position, segment).run(segment.outputs, _of(tensors, segment.inputs))
-                tensors |= _require_tensors(made)
+                tensors |= self._run_on_host(position, segment, _of(tensors, segment.inputs))
                 continue
             given = _of(tensors, segment.inputs) if isinstance(self._binary, Partitioned) else tensors
             outcome = self._executor(on, position, segment).run(dram_image(segment.program, given))
             profiles.append(None if outcome.counters is None else profile_of(segment.program, outcome.counters))
             tensors |= read_outputs(segment.program, outcome.state.dram)
         return _of(tensors, [of.name for of in self._binary.outputs]), self._sum(profiles)
+
+    def _run_on_host(self, position: int, segment: HostSegment, given: Arrays) -> Arrays:
+        """What a part of the host's makes; image after image where it is known how many there are."""
+        host, images = self._host(position, segment), self._binary.images or 1
+        parts = {name: np.split(array, images) if images > 1 else [array] for name, array in given.items()}
+        made = [
+            _require_tensors(host.run(segment.outputs, {name: part[at] for name, part in parts.items()}))
+            for at in range(images)
+        ]
+        return made[0] if images == 1 else {name: np.concatenate([each[name] for each in made]) for name in made[0]}
 
     def runs(self, on: str) -> list[ProgramRun] | None:
         """Each program with what its run took, in order; None if the executor has no clock."""
@@ -108,12 +117,14 @@ class Segments:
         return self._hosts[position]
 
     def _sum(self, profiles: Sequence[RunProfile | None]) -> RunProfile | None:
-        if not isinstance(self._binary, Partitioned):
-            return profiles[0]
         known = [profile for profile in profiles if profile is not None]
         if len(known) < len(profiles):
             return None
-        return summed_profile(known, self._binary.machine, self._binary.host_nodes)
+        if isinstance(self._binary, Partitioned):
+            profile = summed_profile(known, self._binary.machine, self._binary.host_nodes)
+        else:
+            profile = known[0]
+        return replace(profile, images=self._binary.images)
 
 
 def _of(tensors: Arrays, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -132,7 +143,8 @@ def _require_tensors(values: Mapping[str, Any]) -> Arrays:
     return values
 
 
-def _forms(inputs: Arrays) -> dict[str, ArrayForm]:
+def forms_of(inputs: Arrays) -> dict[str, ArrayForm]:
+    """What the arrays are, without their values."""
     return {name: ArrayForm(array.dtype, array.shape) for name, array in inputs.items()}
 
 

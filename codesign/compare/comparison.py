@@ -87,7 +87,7 @@ class Comparison:
         }
 
 
-HIGHER_IS_BETTER = frozenset({"utilisation", "inferences_per_second"})
+HIGHER_IS_BETTER = frozenset({"utilisation", "inferences_per_second", "images"})
 
 
 def best_of(values: Mapping[str, float | None], is_higher: bool = False) -> frozenset[str]:

@@ -50,7 +50,14 @@ NETWORK_ROWS = (
     Row("energy_delay", "mJ × ms"),
 )
 ON_CHIP_KEYS = frozenset({"on_chip_mj", "energy_delay"})
-PRICED_KEYS = frozenset({"ms", "on_chip_mj", "dram_mj", "energy_delay"})
+PRICED_KEYS = frozenset({"ms", "on_chip_mj", "dram_mj", "energy_delay", "inferences_per_second"})
+
+BATCH_ROWS = (
+    Row("images", "images of a run", _whole),
+    Row("cycles_per_image", "cycles for each", lambda value: f"{value:,.0f}"),
+    Row("inferences_per_second", "images a second", lambda value: f"{value:,.0f}"),
+)
+"""Throughput beside latency, of networks in batches."""
 
 HOST_ROW = Row("host_nodes", "host nodes", _whole)
 
@@ -115,7 +122,9 @@ def _network_rows(found: Comparison, network: str, machines: Sequence[str]) -> I
     points = {name: found.point(network, name) for name in found.machines}
     is_priced = any(of is not None for of in found.machines.values())
     has_host = any(point.as_json().get(HOST_ROW.key) for point in points.values())
-    rows = [row for row in NETWORK_ROWS if is_priced or row.key not in PRICED_KEYS]
+    in_batches = any(of.outcome.images > 1 for of in points.values() if isinstance(of.outcome, NetworkFigures))
+    shown = (*NETWORK_ROWS, *(BATCH_ROWS if in_batches else ()))
+    rows = [row for row in shown if is_priced or row.key not in PRICED_KEYS]
     for number, row in enumerate([*rows, *([HOST_ROW] if has_host else [])]):
         best = found.best(row.key, network) if row is not HOST_ROW else _fewest_host_nodes(points)
         cells = (_cell(points[name], row, name in best) for name in machines)

@@ -17,12 +17,14 @@ class Derived:
     energy_delay: float | None  # mJ times ms
     area_mm2: float | None
     inferences_per_second: float | None
+    images: int  # of a run
+    cycles_per_image: float
 
 
 def derived(network: NetworkFigures, machine: MachineFigures | None) -> Derived:
     """The derived figures of a network on a machine; `machine` is None for one without a price."""
     if machine is None:
-        return Derived(None, None, None, None, None)
+        return Derived(None, None, None, None, None, network.images, network.cycles / network.images)
     ms = None if machine.clock_ns is None else milliseconds(network.cycles, machine.clock_ns)
     mj = None if network.on_chip_mj is None or network.dram_mj is None else network.on_chip_mj + network.dram_mj
     return Derived(
@@ -30,7 +32,9 @@ def derived(network: NetworkFigures, machine: MachineFigures | None) -> Derived:
         mj=mj,
         energy_delay=None if ms is None or mj is None else ms * mj,
         area_mm2=machine.area_mm2,
-        inferences_per_second=1000 / ms if ms else None,
+        inferences_per_second=1000 * network.images / ms if ms else None,
+        images=network.images,
+        cycles_per_image=network.cycles / network.images,
     )
 
 

@@ -54,9 +54,12 @@ class NetworkFigures:
     unmeasured: tuple[str, ...] = ()
     estimated: tuple[str, ...] = ()
     estimated_error_mj: float = 0.0
+    images: int = 1  # of a run, whose cycles, bytes and energies all others are
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """By name; `images` only of a batch, so that figures of before have the same keys."""
+        found = asdict(self)
+        return found if self.images > 1 else {name: value for name, value in found.items() if name != "images"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class Measured:
     profiles: tuple[RunProfile, ...]
     host_nodes: tuple[HostNode, ...]
     compile_seconds: float
+    images: int = 1
 
     def layers(self) -> list[LayerProfile]:
         """The profiles of all programs' layers."""
@@ -127,7 +131,10 @@ def measure(network: Network, machine: Machine, effort: int = 1) -> Measured | F
     start = process_time()
     try:
         compiled = compile_partitioned(
-            network.content, machine, Options(shapes=network.shapes, effort=effort), front=network.front
+            network.content,
+            machine,
+            Options(shapes=network.shapes, batch=network.batch, effort=effort),
+            front=network.front,
         )
         seconds = process_time() - start
         programs = compiled.programs if isinstance(compiled, Partitioned) else (compiled,)
@@ -137,7 +144,7 @@ def measure(network: Network, machine: Machine, effort: int = 1) -> Measured | F
     host_nodes = compiled.host_nodes if isinstance(compiled, Partitioned) else ()
     if not any(program.instructions for program in programs):
         return failure(network, machine, effort, "compile", _why_none(host_nodes))
-    return Measured(network, machine, effort, programs, profiles, host_nodes, seconds)
+    return Measured(network, machine, effort, programs, profiles, host_nodes, seconds, compiled.images or 1)
 
 
 def _why_none(host_nodes: Sequence[HostNode]) -> str:
@@ -176,11 +183,12 @@ def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
         dram_mj=None if energies is None else sum(layer.dram_pj for layer in energies) / PJ_IN_MJ,
         host_nodes=len(found.host_nodes),
         instructions=instructions,
-        program_bytes=instructions * machine.instruction_bytes,
+        program_bytes=sum(program.limits["program"] for program in found.programs),
         compile_seconds=found.compile_seconds,
         unmeasured=() if energies is None else _unmeasured(energies),
         estimated=estimated,
         estimated_error_mj=error,
+        images=found.images,
     )
 
 

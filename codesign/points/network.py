@@ -18,7 +18,7 @@ from tilewright.compiler.partition.front import Front
 
 @dataclass(frozen=True)
 class Network:
-    """A model's bytes, complete, and sizes for those of its inputs that are open.
+    """A model's bytes, complete, sizes for those of its inputs that are open, and how many images a run may take.
 
     What compiling it finds that does not depend on the machine stays in `front`, for the next machine in this process.
     """
@@ -26,14 +26,17 @@ class Network:
     name: str
     content: bytes = field(repr=False)
     shapes: Shapes = field(default_factory=dict)
+    batch: int | None = None
     front: Front = field(default_factory=Front, repr=False, compare=False)
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the bytes, and of the sizes where there are any; hexadecimal."""
+        """SHA-256 of the bytes, and of the sizes and the batch where there are any; hexadecimal."""
         digest = hashlib.sha256(self.content)
         if self.shapes:
             digest.update(repr(sorted((name, tuple(sizes)) for name, sizes in self.shapes.items())).encode())
+        if self.batch is not None:
+            digest.update(f"batch {self.batch}".encode())
         return digest.hexdigest()
 
 

@@ -25,6 +25,9 @@ from tilewright.codesign.price.static_timing import Arrival, Mapped, Net, Path
 from tilewright.codesign.price.storage import Entries, kind_of
 from tilewright.codesign.price.timing_synthesis import TimingSynthesis
 from tilewright.codesign.price.units import REPEATED, units_of
+from tilewright.codesign.templates.systolic import ARRAY
+from tilewright.codesign.templates.vector import lanes_of
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
@@ -243,21 +246,24 @@ class _Clock:
             if isinstance(place.part, SystolicArray | VectorDatapath):
                 module = self.mapped[cell]
                 ends = list(self.static.ends(module, self.static.arrivals(module, {})))
-                name = "array" if isinstance(place.part, SystolicArray) else "vec lanes"
-                for found in _longest(name, ends):
-                    yield dataclasses.replace(found, statement=statement_of(found.end, self.machine))
+                if isinstance(place.part, SystolicArray):
+                    yield from _longest(ARRAY, ends)
+                    continue
+                for found in _longest(lanes_of(place.part.engine), ends):
+                    yield dataclasses.replace(found, statement=statement_of(found.end, place.part.formats))
 
 
 def operator_paths(machine: Machine, process: Process) -> dict[str, float]:
     """The longest path of each operator of the vector statements, in ns, by what it is called in messages."""
     synthesis = TimingSynthesis(process)
-    own, none = converted(VectorDatapath(machine.with_lanes(1)))
-    module = synthesis.mapped({"lane": ("top", with_all_inside("top", own, none))})["lane"]
     found: dict[str, float] = {}
-    for path in synthesis.static.ends(module, synthesis.static.arrivals(module, {})):
-        statement = statement_of(path.end, machine)
-        if statement:
-            found[statement] = max(found.get(statement, 0.0), path.ns)
+    for engine in machine.of(Template.VECTOR):
+        own, none = converted(VectorDatapath(machine.with_lanes(1), engine))
+        module = synthesis.mapped({"lane": ("top", with_all_inside("top", own, none))})["lane"]
+        for path in synthesis.static.ends(module, synthesis.static.arrivals(module, {})):
+            statement = statement_of(path.end, machine.formats_of(engine))
+            if statement:
+                found[statement] = max(found.get(statement, 0.0), path.ns)
     return found
 
 
@@ -271,8 +277,10 @@ def _stand_in(place: Place, machine: Machine) -> wiring.Component | None:
         case SystolicArray():
             last = place.part.rows - 1
             return ProcessingElement(place.part, last, place.part.can_transpose and place.part.cols > 1)
+        case VectorDatapath():
+            return VectorDatapath(machine.with_lanes(1), place.part.engine)
         case _:
-            return VectorDatapath(machine.with_lanes(1))
+            raise AssertionError(place.part)
 
 
 def _names(place: Place) -> list[str]:

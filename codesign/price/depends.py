@@ -14,7 +14,7 @@ from amaranth.lib import wiring
 
 from tilewright.codesign.price.parts import ProcessingElement
 from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Operand
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.dma import dram_operand, moved_word_bytes
@@ -23,7 +23,7 @@ from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.beats import Window
 from tilewright.rtl.bus import ReadChannel
 from tilewright.rtl.counters import Counters
-from tilewright.rtl.datapath import VectorDatapath, result_bits, source_bits, table_address_bits
+from tilewright.rtl.datapath import VectorDatapath, looked_up, result_bits, source_bits, table_address_bits
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.fifo import BlockFifo, Fifo
@@ -59,7 +59,7 @@ def _(part: Window) -> Hashable:
 
 @facts_of.register
 def _(part: ReadChannel) -> Hashable:
-    return (part.bus_bytes,)
+    return part.bus_bytes, part.clients
 
 
 @facts_of.register
@@ -101,7 +101,7 @@ def _(part: NestWalker) -> Hashable:
     found = [part.machine.memories[name] for name in sorted(names - {DRAM})]
     memories = tuple((memory.name, memory.depth, memory.banks) for memory in found)
     offset_bits = part.machine.dram.offset_bits if DRAM in names else None
-    return part.machine.instruction_bytes, offset_bits, memories, tuple(_of_walk(walk) for walk in part.walks)
+    return part.machine.longest_instruction_bytes, offset_bits, memories, tuple(_of_walk(walk) for walk in part.walks)
 
 
 def _of_walk(walk: Walk) -> Hashable:
@@ -134,13 +134,14 @@ def _(part: Bursts) -> Hashable:
 
 @facts_of.register
 def _(part: Dispatch) -> Hashable:
-    """What its queues keep, and where each format has its opcode and waits."""
+    """What its queues keep, how long the instructions are, and where each format has its opcode and waits."""
     machine = part.machine
     engines = tuple(
         (each.name, each.queue_depth, tuple(of.opcode for of in machine.formats_of(each))) for each in part.engines
     )
     waits = tuple(_places(each, [f"wait.{name}" for name in machine.engines]) for each in machine.formats.values())
-    return engines, tuple(part.kept), waits, machine.wait_bits, machine.instruction_bytes, machine.dram.bus_bytes
+    lengths = tuple(sorted((of.opcode, of.bytes) for of in machine.formats.values()))
+    return engines, tuple(part.kept), waits, machine.wait_bits, lengths, machine.dram.bus_bytes
 
 
 @facts_of.register(LoadEngine)
@@ -152,9 +153,7 @@ def _(part: LoadEngine | StoreEngine) -> Hashable:
 @facts_of.register(MmaEngine)
 @facts_of.register(VectorEngine)
 def _(part: MmaEngine | VectorEngine) -> Hashable:
-    machine = part.machine
-    (engine,) = machine.of(Template.SYSTOLIC if isinstance(part, MmaEngine) else Template.VECTOR)
-    return _of_engine(machine, engine)
+    return _of_engine(part.machine, part.engine)
 
 
 def _of_engine(machine: Machine, engine: Engine) -> Hashable:
@@ -167,7 +166,7 @@ def _of_engine(machine: Machine, engine: Engine) -> Hashable:
         for port in (*read_ports(machine), *write_ports(machine))
         if port.engine is engine
     )
-    sizes = machine.dram, machine.instruction_bytes, machine.wait_bits, len(machine.engines)
+    sizes = machine.dram, machine.longest_instruction_bytes, machine.wait_bits, len(machine.engines)
     return engine.name, engine.settings, memories, ports, sizes, tuple(_of_format(machine, each) for each in formats)
 
 
@@ -180,10 +179,13 @@ def _of_format(machine: Machine, format: InstructionFormat) -> Hashable:
 @facts_of.register
 def _(part: VectorDatapath) -> Hashable:
     """All of the formats but for the places of their fields; of the memories, the widths of words and of addresses."""
-    machine = part.machine
-    found = [machine.memories[name] for name in machine.table_memories]
+    machine, engine = part.machine, part.engine
+    found = [machine.memories[name] for name in looked_up(machine, engine)]
     tables = [(memory.name, memory.address_bits, memory.element) for memory in found]
-    widths = (machine.vector.lanes, source_bits(machine), table_address_bits(machine), result_bits(machine), tables)
+    widths = (
+        *(machine.lanes, source_bits(machine, engine)),
+        *(table_address_bits(machine, engine), result_bits(machine, engine), tables),
+    )
     formats = [
         (of.mnemonic, of.opcode, of.sources, of.destination, of.immediates, of.has_accumulate, of.statement)
         for of in part.formats

@@ -103,10 +103,11 @@ def real_operands(folder: Path, images: int = 16) -> tuple[Integers, Integers]:
 def measure(machine: Machine, folder: Path, process: Process, volts: float) -> dict[str, object]:
     """The figures, with the seed and the number of cycles that they come from."""
     synthesis = TimingSynthesis(process)
-    array = systolic_array(machine)
+    (grid, *_), (vector, *_) = machine.of(Template.SYSTOLIC), machine.of(Template.VECTOR)
+    array = systolic_array(machine, grid)
     parts = {
         "element": ProcessingElement(array, array.rows - 1, False),
-        "lane": VectorDatapath(machine.with_lanes(1)),
+        "lane": VectorDatapath(machine.with_lanes(1), vector),
     }
     texts = {name: ("top", with_all_inside("top", *converted(part))) for name, part in parts.items()}
     mapped = synthesis.mapped(texts)
@@ -117,10 +118,10 @@ def measure(machine: Machine, folder: Path, process: Process, volts: float) -> d
     random = [generator.integers(values.low, values.high + 1, 4096) for values in operands]
     by_instruction = {
         format.mnemonic: lane_activity(lane, position, len(format.streams))
-        for position, format in enumerate(machine.formats_of(Template.VECTOR))
+        for position, format in enumerate(machine.formats_of(vector))
     }
     flip_flops = len(lane.registers)
-    area = Synthesis(process).cost(lanes_of(netlist, machine)).area_um2 / machine.vector.lanes  # as a price states it
+    area = Synthesis(process).cost(lanes_of(netlist, machine, vector)).area_um2 / machine.lanes  # as a price states it
     mean = sum(activity.switching_pj for activity in by_instruction.values()) / len(by_instruction)
     return {
         "clock_pj_per_flip_flop": round(lane.clock_pj / flip_flops, 5),

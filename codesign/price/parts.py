@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.codesign.price.netlist import Bill, M, Reader
 from tilewright.codesign.price.storage import times, whole
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.delay import delayed
@@ -24,17 +25,15 @@ REGISTER_BITS = 8
 # -- lanes -------------------------------------------------------------------------------------------------------------
 
 
-def lanes(read: Reader[M], machine: Machine) -> Bill[M]:
-    """The vector datapath: each further lane costs what the second one does; trees across lanes are there once."""
-    one = read(VectorDatapath(machine.with_lanes(1)), LaneTree)
-    trees = [
-        _tree(place.part, machine.vector.lanes) for place in one.places.values() if isinstance(place.part, LaneTree)
-    ]
+def lanes(read: Reader[M], machine: Machine, engine: Engine) -> Bill[M]:
+    """A vector engine's datapath: each further lane costs what the second one does; trees across lanes come once."""
+    one = read(VectorDatapath(machine.with_lanes(1), engine), LaneTree)
+    trees = [_tree(place.part, machine.lanes) for place in one.places.values() if isinstance(place.part, LaneTree)]
     of_trees = [each for tree in trees for each in whole(read, tree)]
-    further = machine.vector.lanes - 1
+    further = machine.lanes - 1
     if not further:  # its words may be too narrow for a second lane
         return [(1, one.modules[0]), *of_trees]
-    two = read(VectorDatapath(machine.with_lanes(2)), LaneTree)
+    two = read(VectorDatapath(machine.with_lanes(2), engine), LaneTree)
     return [(1 - further, one.modules[0]), (further, two.modules[0]), *of_trees]
 
 

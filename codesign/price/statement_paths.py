@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from tilewright.isa.machine.engine import Template
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.templates.datapath_schedule import bind, schedule
 
 REGISTER = re.compile(r"lane\d+_([a-z_]+?)_(\d+)(?:_[a-z_]+|_\d+)*(?:\[\d+\])?$")
 """As rtl/datapath.py names the registers of an operator, and those that delay its value."""
 
 
-def statement_of(register: str, machine: Machine) -> str:
-    """`(a + p.bias) * p.scale of requantize` for a register of that product; empty for what is no operator."""
+def statement_of(register: str, formats: Sequence[InstructionFormat]) -> str:
+    """`(a + p.bias) * p.scale of requantize` for a register of that product; empty for what is no operator.
+
+    `formats` are those of the datapath's engine.
+    """
     match = REGISTER.search(register)
-    formats = machine.formats_of(Template.VECTOR)
     units = bind(schedule(formats))
     if match is None or int(match[2]) >= len(units) or units[int(match[2])].op.name.lower() != match[1]:
         return ""

@@ -113,6 +113,6 @@ def _estimate(read: Reader[M], part: wiring.Component, machine: Machine) -> Bill
         case SystolicArray():
             return array(read, part)
         case VectorDatapath():
-            return lanes(read, machine)
+            return lanes(read, machine, part.engine)
         case _:
             raise AssertionError(part)

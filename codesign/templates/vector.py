@@ -17,17 +17,17 @@ class VectorFacet(Facet):
     """Every lane computes in every iteration."""
 
     def units(self, engine: Engine) -> Mapping[str, str]:
-        return {engine.name: f"{engine} control", f"{engine}.datapath": _lanes(engine)}
+        return {engine.name: f"{engine} control", f"{engine}.datapath": lanes_of(engine)}
 
     def energy(
         self, engine: Engine, figures: LogicEnergy, iterations: int, areas_um2: Mapping[str, float]
     ) -> tuple[str, float]:
-        lanes = _lanes(engine)
+        lanes = lanes_of(engine)
         return lanes, figures.lane_pj_per_iteration_per_um2 * iterations * areas_um2.get(lanes, 0.0)
 
     def multipliers(self, machine: Machine, engine: Engine) -> Mapping[str, int]:
         in_a_lane = sum(unit.op is Op.MUL for unit in bind(schedule(machine.formats_of(engine))))
-        return {_lanes(engine): in_a_lane * _width(engine)}
+        return {lanes_of(engine): in_a_lane * _width(engine)}
 
     def products_a_cycle(self, machine: Machine, engine: Engine) -> int:
         own = machine.formats_of(engine)
@@ -40,6 +40,6 @@ def _width(engine: Engine) -> int:
     return engine.settings.lanes
 
 
-def _lanes(engine: Engine) -> str:
+def lanes_of(engine: Engine) -> str:
     """What a report calls the lanes."""
     return f"{engine} lanes"

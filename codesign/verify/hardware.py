@@ -14,6 +14,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.partition.probe_model import probe_model
 from tilewright.compiler.partition.probes import PROBES
 from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, dram_image, place_regions
 from tilewright.isa.program.state import MachineState, RunCounters
@@ -101,7 +102,7 @@ def verify_datapath(machine: Machine) -> Verdict:
         return not_done(str(error))
     from tilewright.rtl.proof.datapath import prove_datapath
 
-    proofs = prove_datapath(machine)
+    proofs = [proof for engine in machine.of(Template.VECTOR) for proof in prove_datapath(machine, engine)]
     for proof in proofs:
         if not proof.holds:
             return fails(f"{proof.claim}: {proof.counterexample}")

@@ -37,7 +37,7 @@ class Proposal:
 def proposals(graph: Graph, machine: Machine) -> list[Proposal]:
     """What seems worth joining, the best first. Each can be taken alone; two may be about the same tensors."""
     found, factor = list[Proposal](), 2
-    while factor <= max(machine.array.cols, machine.vector.lanes):
+    while factor <= max(machine.array.cols, machine.lanes):
         found += _Search(graph, machine, factor).found()
         factor *= 2
     return sorted(found, key=lambda each: (-each.saved, each.factor, sorted(each.joined)))
@@ -49,8 +49,8 @@ class _Search:
     def __init__(self, graph: Graph, machine: Machine, factor: int) -> None:
         self._graph = graph
         self._factor = factor
-        self._array, self._least = machine.array, mma_tile(machine)
-        self._lanes = machine.vector.lanes
+        self._array, self._least = machine.array, mma_tile(machine.array)
+        self._lanes = machine.lanes
         self._costs: dict[tuple[str, bool, bool], int] = {}
         self._hosts = frozenset(graph.outputs.values())
 

@@ -23,11 +23,13 @@ class Ahead:
 
     `eighths`: what operations ahead of their turn may fill of each memory, besides what is there at their turn anyway.
     `mix`: how layers beside each other are mixed; None: balanced where layers are in stripes, else front first.
+    `divides`: work is divided among engines that have the same instructions; otherwise the first of them does it all.
     """
 
     loads: int | None = None
     eighths: int = EIGHTHS
     mix: Mix | None = None
+    divides: bool = True
 
 
 EVERYTHING_AHEAD = Ahead()

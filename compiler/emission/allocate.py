@@ -16,6 +16,7 @@ from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes, l
 from tilewright.compiler.emission.packing import height, pack
 from tilewright.compiler.emission.ring import place_in_ring
 from tilewright.compiler.errors import DoesNotFit
+from tilewright.compiler.tile.accesses import Integers
 from tilewright.compiler.tile.program import WORKSPACE, TileProgram
 
 PACKED = "its buffers are packed for size; engines may wait for each other's words, and a larger memory would be faster"
@@ -31,15 +32,15 @@ class Placement:
     remarks: Mapping[str, str] = field(default_factory=dict)
 
 
-def allocate(program: TileProgram) -> Placement:
-    """Choose an address for every buffer; deterministic.
+def allocate(program: TileProgram, starts: Integers | None = None) -> Placement:
+    """Choose an address for every buffer; deterministic. `starts`: the cycle in which each operation starts, if known.
 
     Buffers that are alive at the same time never share a word; alignment and banks are as `TileBuffer` says. Raises
     DoesNotFit, naming the layer in which the memory overflows.
     """
     lifetimes = buffer_lifetimes(program)
     addresses = {b.name: b.offset for b in program.buffers.values() if b.offset is not None}
-    contending = contention(program)
+    contending = contention(program, starts)
     remarks: dict[str, str] = {}
     for memory in program.machine.memories.values():
         items = _waiting_in(memory.name, lifetimes)

@@ -43,20 +43,25 @@ class PortColumns(NamedTuple):
     words: Integers
 
 
-def contention(program: TileProgram) -> Contention:
-    """The contention of all buffers on chip."""
-    from tilewright.compiler.emission.kernels.contention import find_contention  # loads Numba
+def contention(program: TileProgram, starts: Integers | None = None) -> Contention:
+    """The contention of all buffers on chip; `starts`: the cycle in which each operation starts, if a run has shown it.
+
+    Without, it is estimated: in program order, when their engine is free and what they read is there.
+    """
+    from tilewright.compiler.emission.kernels.contention import estimate_starts, find_contention  # loads Numba
 
     columns, count, names = _columns(program), len(program.operations), list(program.buffers)
     engines = len(program.machine.engines)
+    if starts is None:
+        starts = np.zeros(count, np.int64)
+        estimate_starts(columns, np.zeros(engines, np.int64), np.zeros(len(names), np.int64), starts)
+    order = np.argsort(starts, kind="stable")
     room = PAIRS_FOR_EACH * len(columns.buffer) + 1
     while True:
-        found = np.zeros((room, 3), np.int64)
-        free, heads, tails = np.zeros((3, engines), np.int64)
-        starts, ends = np.zeros((2, count), np.int64)
-        queues, there = np.zeros((engines, count), np.int64), np.zeros(len(names), np.int64)
-        pairs = np.zeros(1, np.int64)
-        if find_contention(columns, free, there, queues, heads, tails, starts, ends, found, pairs):
+        found, pairs = np.zeros((room, 3), np.int64), np.zeros(1, np.int64)
+        queues, ends = np.zeros((engines, count), np.int64), np.zeros(count, np.int64)
+        heads, tails = np.zeros((2, engines), np.int64)
+        if find_contention(columns, order, starts, queues, heads, tails, ends, found, pairs):
             break
         room *= 4
     one, other, cycles = found[: pairs[0]].T

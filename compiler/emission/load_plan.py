@@ -46,12 +46,13 @@ def plan_loads(
     needed = _needed(engines, starts, before)
     loads = sorted((i for i, engine in enumerate(engines) if fills(engine)), key=lambda i: (needed[i], i))
     from_cycle = [0] * len(engines)
-    latest = NEVER
+    latest = dict.fromkeys(engines, NEVER)
     for index in reversed(loads):
         if needed[index] == NEVER:  # nobody reads it, and what stands behind it may wait for its turn
             continue
-        latest = min(latest, needed[index] - round_trip) - durations[index].busy
-        from_cycle[index] = latest - EARLY_ROUND_TRIPS * round_trip
+        engine = engines[index]
+        latest[engine] = min(latest[engine], needed[index] - round_trip) - durations[index].busy
+        from_cycle[index] = latest[engine] - EARLY_ROUND_TRIPS * round_trip
     return LoadPlan(tuple(loads), starts, from_cycle)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.compiler.emission.allocate import Placement, allocate
 from tilewright.compiler.emission.waits import Waits
+from tilewright.compiler.tile.accesses import Integers
 from tilewright.compiler.tile.program import TileProgram
 
 
@@ -17,9 +18,12 @@ class PlacedTiles:
     placement: Placement
 
 
-def place(tiles: TileProgram) -> PlacedTiles:
-    """The program with the addresses that `allocate` chooses, and with its remarks; raises DoesNotFit as it does."""
-    placement = allocate(tiles)
+def place(tiles: TileProgram, starts: Integers | None = None) -> PlacedTiles:
+    """The program with the addresses that `allocate` chooses, and with its remarks; raises DoesNotFit as it does.
+
+    `starts`: the cycle in which each operation starts, if a run has shown it.
+    """
+    placement = allocate(tiles, starts)
     return PlacedTiles(tiles.with_remarks(placement.remarks), replace(placement, remarks={}))
 
 

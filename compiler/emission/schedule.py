@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.dependences import Dependences, dependences
+from tilewright.compiler.emission.divide import divided
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import NEVER, LoadPlan, fills, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
@@ -37,12 +38,14 @@ NONE_AHEAD = "no load comes earlier than its tile{}, because the memories are to
 def schedule(
     program: TileProgram, ahead: Ahead = EVERYTHING_AHEAD, in_order: Collection[str] = frozenset()
 ) -> TileProgram:
-    """The same operations in the order in which they can start; deterministic.
+    """The same operations, each on one of the engines that can do it, in the order in which they can start.
 
+    Deterministic.
     The sequential meaning is kept: operations that touch a common word keep their order, unless both only read it. At
     no place more words are in use than a memory has. With no load `ahead` the order stays, and a remark says so.
     `in_order`: layers whose operations all wait for their turn, and that none of others passes; a remark names them.
     """
+    program = divided(program) if ahead.divides else program
     if ahead.loads is not None and ahead.loads <= 0:
         return program.with_remarks({"order": NONE_AHEAD.format("")})
     work = _Work.of(program, ahead, in_order)
@@ -137,9 +140,9 @@ class WorkColumns(NamedTuple):
     `contexts` it has (0: no limit), when those `ends`, and how many it has begun (`newest`); when it can start its next
     operation, and which.
 
-    At last the `load` engine, how many `loads_ahead` of their turn may start, and those that did, `early_count` in
-    number; by how many cycles the last operation of another engine came later than planned (`late`); and by memory, the
-    words that are left to loads that wait (`reserved`).
+    At last whether an engine fills memories (`is_load`), how many `loads_ahead` of their turn may start, and those that
+    did, `early_count` in number; by how many cycles the last operation of another engine came later than planned
+    (`late`); and by memory, the words that are left to loads that wait (`reserved`).
     """
 
     engine: Integers
@@ -164,7 +167,7 @@ class WorkColumns(NamedTuple):
     newest: Integers
     next_start: Integers
     next_operation: Integers
-    load: int
+    is_load: NDArray[np.bool_]
     loads_ahead: int
     early: Integers
     early_count: Integers
@@ -201,7 +204,12 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
     opened = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
     machine_engines = tuple(work.program.machine.engines.values())
     contexts = [facet_of(of.template).most_under_way(of) for of in machine_engines]
-    waiting = [plan.loads if fills(of) else np.flatnonzero(engine == of.number).tolist() for of in machine_engines]
+    waiting = [
+        [index for index in plan.loads if engine[index] == of.number]
+        if fills(of)
+        else np.flatnonzero(engine == of.number).tolist()
+        for of in machine_engines
+    ]
     queues = _lists("queue", waiting)
     return WorkColumns(
         engine=engine,
@@ -223,7 +231,7 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         newest=np.zeros(len(machine_engines), np.int64),
         next_start=np.zeros(len(machine_engines), np.int64),
         next_operation=np.zeros(len(machine_engines), np.int64),
-        load=next(of.number for of in machine_engines if fills(of)),
+        is_load=np.array([fills(of) for of in machine_engines], np.bool_),
         loads_ahead=count if work.ahead.loads is None else work.ahead.loads,
         early=np.zeros(count, np.int64),
         early_count=np.zeros(1, np.int64),

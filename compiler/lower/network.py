@@ -144,7 +144,7 @@ def network_of(graph: Graph, machine: Machine) -> Network:
     return Network(
         graph,
         arithmetic,
-        machine.vector.lanes,
+        machine.lanes,
         vector_blocks(machine),
         adds_to_sums(machine),
         adds_scaled(machine),

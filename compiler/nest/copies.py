@@ -78,8 +78,8 @@ class _Merger:
                 self._numbers.setdefault(tensor, set()).add(number)
         self.hosted = {tensor.name for tensor in (*program.inputs, *program.outputs)}
         self._buffers = program.buffers
-        self._lanes = machine.vector.lanes
-        self._vector = machine.vector.lanes * vector_blocks(machine)
+        self._lanes = machine.lanes
+        self._vector = machine.lanes * vector_blocks(machine)
 
     def merge(self, region: _Region, number: int) -> None:
         """Drop the copy of a number; accesses to the inner buffer become accesses to its region of the outer."""

@@ -23,7 +23,7 @@ def leave_inputs_in_place(program: NestProgram, machine: Machine) -> NestProgram
     """The program without copies of whole inputs into regions of buffers; it computes the same."""
     nests, buffers = [], dict(program.buffers)
     for nest in program.nests:
-        part = _part(nest, program, machine.vector.lanes)
+        part = _part(nest, program, machine.lanes)
         if part is None:
             nests.append(nest)
         else:

@@ -11,6 +11,7 @@ from tilewright.compiler.errors import CompileError, FatalError, FloatModel, Too
 from tilewright.compiler.importers.remarks import remarks_of
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.front import Front
+from tilewright.compiler.partition.images import ABOUT, for_batch
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut, whole_network
 from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import Source
@@ -41,13 +42,23 @@ def compile_partitioned(
     host runs all of the latter; without `host` it runs nothing, and what the machine cannot do is an error. `dump` and
     `keep` are given what each pass made, program by program. With a `front`, what does not depend on the machine is
     taken from there, or kept there for the next machine.
+
+    With a batch, a run takes as many images, or fewer where that takes fewer cycles for each, which `images` and a
+    remark say; raises CompileError for a network of which it is not known that images stay apart.
     """
     options, kept = options or Options(), keeping(dump, keep)
     front = front if front is not None else Front()
-    source = front.source(model, options.shapes)
-    made = _compile(source, machine, options, front, kept, host_floats, host)
-    remarks = remarks_of(source.model)
-    return _with_remarks(made, remarks) if remarks else made
+
+    def make(source: Source, kept: Keep | None) -> Program | Partitioned:
+        made = _compile(source, machine, options, front, kept, host_floats, host)
+        remarks = remarks_of(source.model)
+        return _with_remarks(made, remarks) if remarks else made
+
+    if options.batch is None:
+        return make(front.source(model, options.shapes), kept)
+    front.source(model, options.shapes, options.batch)  # first of all: whether images stay apart
+    made, remark = for_batch(options.batch, lambda images: front.source(model, options.shapes, images), make, kept)
+    return _with_remarks(made, {ABOUT: remark})
 
 
 def _compile(

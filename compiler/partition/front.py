@@ -34,12 +34,12 @@ class Front:
     def __reduce__(self) -> tuple[type[Front], tuple[()]]:
         return Front, ()
 
-    def source(self, model: Model, shapes: Shapes) -> Source:
+    def source(self, model: Model, shapes: Shapes, batch: int | None = None) -> Source:
         """As `read_source`. Raises CompileError as that does."""
         content = model.SerializeToString(deterministic=True) if isinstance(model, onnx.ModelProto) else model
-        key = _key(content, shapes)
+        key = _key(content, shapes, batch)
         if key not in self._sources:
-            self._sources[key] = _or_error(lambda: read_source(content, shapes))
+            self._sources[key] = _or_error(lambda: read_source(content, shapes, batch))
         return _raised(self._sources[key])
 
     def simplified(self, source: Source, part: Part) -> Answer[Graph]:
@@ -62,7 +62,7 @@ def _raised(found: Found | CompileError) -> Found:
     return found
 
 
-def _key(model: str | Path | bytes, shapes: Shapes) -> str:
-    """A hash of a model's bytes and its open sizes; a path stands for itself."""
+def _key(model: str | Path | bytes, shapes: Shapes, batch: int | None) -> str:
+    """A hash of a model's bytes, its open sizes and its images; a path stands for itself."""
     content = model if isinstance(model, bytes) else os.fsencode(model)
-    return hashlib.sha256(f"{type(model).__name__} {sorted(shapes.items())} ".encode() + content).hexdigest()
+    return hashlib.sha256(f"{type(model).__name__} {sorted(shapes.items())} {batch} ".encode() + content).hexdigest()

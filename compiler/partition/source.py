@@ -20,6 +20,8 @@ from onnx.inliner import inline_local_functions
 
 from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.importers.batches.batch import for_images, with_one_image
+from tilewright.compiler.importers.batches.place import Place
 from tilewright.compiler.importers.constants import RANDOM
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import (
@@ -50,6 +52,7 @@ class Source:
     initializers: Mapping[str, onnx.TensorProto]
     free: frozenset[str]  # nodes that every part may have its own copy of
     refused: Mapping[str, CompileError]  # nodes that the compiler does not even read
+    places: Mapping[str, Place]  # where images lie, of a model for a batch; empty for others
 
     @cached_property
     def graph(self) -> Graph:
@@ -102,9 +105,15 @@ class Source:
         return prod(known.shape) * onnx.helper.tensor_dtype_to_np_dtype(value).itemsize
 
 
-def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Source:
-    """Read and check a model; raises CompileError for a faulty file, but not for operators that the compiler lacks."""
+def read_source(source: str | Path | bytes, shapes: Shapes | None = None, batch: int | None = None) -> Source:
+    """Read and check a model; raises CompileError for a faulty file, but not for operators that the compiler lacks.
+
+    With a `batch`, it is the model for so many images, each of which gives what it gives alone; raises CompileError
+    for one that may mix them.
+    """
     model, name = read_onnx(source, shapes)
+    if batch is not None:
+        model = with_one_image(model, shapes or {}, batch)
     if model.functions:
         model = inline_local_functions(model)
     try:
@@ -115,18 +124,34 @@ def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Sou
         raise
     if [_type_of(value) for value in inferred.graph.input] != [_type_of(value) for value in model.graph.input]:
         raise CompileError(name, "converting its opset changes its inputs", remedy="export it anew with a later opset")
+    ready = _ready(inferred)
+    return index_model(ready) if batch is None else _for_images(ready, batch, name)
+
+
+def _ready(inferred: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with names for all nodes, without those that no output needs, its constants as initialisers."""
     del inferred.functions[:]  # those that shape inference needed
     for node, (node_name, _) in zip(inferred.graph.node, list(named_nodes(inferred)), strict=True):
         node.name = node_name
     drop_unreached_nodes(inferred.graph)
-    return index_model(_with_constants(inferred))
+    return _with_constants(inferred)
+
+
+def _for_images(model: onnx.ModelProto, batch: int, name: str) -> Source:
+    """The model for so many images; raises CompileError as `for_images` does."""
+    changed = for_images(model, batch, name)
+    if changed.model is model:
+        return index_model(model, changed.places)
+    inferred, _ = finish_onnx(changed.model, name)
+    changed.require_shapes(inferred)
+    return index_model(_ready(inferred), changed.places)
 
 
 def _type_of(value: onnx.ValueInfoProto) -> tuple[str, bytes]:
     return value.name, value.type.SerializeToString(deterministic=True)
 
 
-def index_model(model: onnx.ModelProto) -> Source:
+def index_model(model: onnx.ModelProto, places: Mapping[str, Place] | None = None) -> Source:
     """What `read_source` finds in a model whose nodes have names and whose shapes are inferred."""
     graph = model.graph
     nodes = {node.name: node for node in graph.node}
@@ -142,7 +167,7 @@ def index_model(model: onnx.ModelProto) -> Source:
     opset = opset_of(model)
     refused = {**nodes_beside(model), **_refused(graph.node, opset, types), **_left_to_host(model)}
     free = _free_nodes(model, initializers, refused)
-    return Source(model, nodes, producers, read, readers, types, initializers, free, refused)
+    return Source(model, nodes, producers, read, readers, types, initializers, free, refused, places or {})
 
 
 def _with_constants(model: onnx.ModelProto) -> onnx.ModelProto:

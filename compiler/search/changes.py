@@ -51,7 +51,18 @@ class Cut:
         return replace(options, tiles={**options.tiles, **self.tiles})
 
 
-Change = OffChip | Limit | Cut
+@dataclass(frozen=True)
+class Anew:
+    """Some tensors go through DRAM and nests get other tiles; nothing else that was found before stays."""
+
+    off_chip: frozenset[str]
+    tiles: Mapping[str, TileSizes]
+
+    def apply(self, options: TilingOptions) -> TilingOptions:
+        return TilingOptions(options.budget_fraction, options.residency, off_chip=self.off_chip, tiles=self.tiles)
+
+
+Change = OffChip | Limit | Cut | Anew
 
 
 def inputs_off_chip(nests: NestProgram, plan: Plan) -> list[OffChip]:

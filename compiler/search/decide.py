@@ -2,37 +2,70 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
 
+from tilewright.compiler.attempts import first_that_fits
 from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.arrangement import Arrangement
-from tilewright.compiler.errors import FatalError
+from tilewright.compiler.emission.placed import PlacedTiles
+from tilewright.compiler.errors import CompileError, FatalError
 from tilewright.compiler.levels import Form
 from tilewright.compiler.options import Options
-from tilewright.compiler.search.alike import Alike, Found, look_of
+from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.finisher import Finisher
+from tilewright.compiler.search.records import Subject, Tuning
 from tilewright.compiler.search.search import search_ahead, search_tiling
-from tilewright.compiler.search.tuning import Tuning, recall, remember, tuning_key
+from tilewright.compiler.search.stand_in import StandIn, stand_in
+from tilewright.compiler.search.tuning import place_of, recall, remember
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tile.program import TileProgram
-from tilewright.isa.errors import short
+from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.machine.machine import Machine
+
+SLOWER = 0.01
+"""A record of a user's file is searched for anew where the program takes so much more than it says. Programs of one
+record differ less: by constants that happen to be equal, behind which others lie elsewhere in DRAM."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A selection as searches and records see it."""
+
+    subject: Subject
+    stand_in: StandIn
+    options: Options  # with the names of the stand-in
+
+    @staticmethod
+    def of(selection: Selection, options: Options) -> Known:
+        made, program = stand_in(selection), selection.program
+        theirs = replace(options, tiling=made.theirs(options.tiling))
+        wanted = options.effort, options.passes, *theirs.tiling.told, options.ahead
+        layers = tuple([(nest.name, {loop.name: loop.trip for loop in nest.loops}) for nest in program.nests])
+        key = hashlib.sha256(f"{made.key} {wanted}".encode()).hexdigest()
+        subject = Subject(key, program.name, selection.machine, options.effort, layers, made.buffers)
+        return Known(subject, made, theirs)
+
+    def with_tuning(self, tuning: Tuning, options: Options) -> Options:
+        """The options, with what was found, in the selection's own names."""
+        return replace(options, tiling=self.stand_in.own(tuning.tiling), ahead=tuning.ahead)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The options to tile with; `key`: under what to remember those with which the program fits, empty if not at all.
+    """The options to tile with; `is_final`: how far operations may move ahead is decided, too.
 
-    `is_final`: how far operations may move ahead is decided, too. `note` is told what was found for a selection;
-    `arrangement` is that of the program of another one that looks alike.
+    `tuning` is what they follow from, of what is `known`; `is_new`: it is to be kept; `is_recorded`: a file of the
+    user's own has it. `arrangement` is that of a program that looks alike.
     """
 
     options: Options
-    key: str
-    is_final: bool
-    note: Callable[[Found], None] | None = None
+    is_final: bool = True
+    known: Known | None = None
+    tuning: Tuning | None = None
+    is_new: bool = False
+    is_recorded: bool = False
     arrangement: Arrangement | None = None
 
     def ahead(self, tiles: Form, options: Options, finisher: Finisher) -> Ahead:
@@ -41,56 +74,77 @@ class Decision:
             return options.ahead
         return search_ahead(tiles, options, finisher)
 
-    def remember(self, fitting: Options, arrangement: Callable[[], Arrangement | None]) -> None:
-        """Keep the options with which the program fits, and how it is arranged."""
-        tuning = Tuning(fitting.tiling, fitting.ahead)
-        if self.note is not None:
-            self.note(Found(tuning, arrangement))
-        if self.key:
-            remember(self.key, tuning, fitting.tuning)
+    def fault(self, fitting: Options, cycles: Callable[[], int]) -> str:
+        """What is wrong with a record, given the options with which the program fits; empty if nothing is."""
+        if not self.is_recorded or self.tuning is None:
+            return ""
+        place, recorded = place_of(self.options.tuning), self.tuning.cycles
+        if fitting.tiling != self.options.tiling:
+            return f"the program does not fit with the tiles that {place} has"
+        if recorded is None or cycles() <= recorded * (1 + SLOWER):
+            return ""
+        return f"the program takes {cycles():,} cycles where {place} says {recorded:,}"
+
+    def keep(self, cycles: Callable[[], int]) -> None:
+        """Keep what a search found; cycles are counted for a file that somebody may read, and later for the check."""
+        if self.is_new and self.known is not None and self.tuning is not None:
+            file = self.options.tuning
+            tuning = self.tuning if file is None else replace(self.tuning, cycles=cycles())
+            remember(self.known.subject, tuning, file)
 
 
 def decide(value: Form, is_scheduled: bool, options: Options, finisher: Finisher, alike: Alike) -> Decision:
     """The options for what is to be tiled; for tiles, and what comes after them, the options as they are.
 
-    What `alike` has of another part of the network comes before what was kept of this one, so that the decision does
-    not depend on what is kept. Raises CompileError if a search would be needed and the options forbid it.
+    Raises CompileError if a search would be needed and the options forbid it.
     """
     if options.effort == 0 or is_scheduled:
-        return Decision(options, "", is_final=True)
+        return Decision(options)
     if not isinstance(value, Selection):
-        return Decision(options, "", is_final=False)
-    look = cache(partial(look_of, value, options))
-    note = partial(alike.remember, look)
-    other = alike.recall(look)
+        return Decision(options, is_final=False)
+    known = Known.of(value, options)
+    other = alike.recall(known.subject.key)
     if other is not None:
-        return Decision(_with(other.tuning, options), "", is_final=True, note=note, arrangement=other.arrangement())
-    key = tuning_key(value, options)
-    known = recall(key, options.tuning)
-    if known is not None:
-        _require_of_machine(known, value.machine, options)
-        return Decision(_with(known, options), "", is_final=True, note=note)
+        tuned = known.with_tuning(other.tuning, options)
+        return Decision(tuned, known=known, tuning=other.tuning, arrangement=other.arrangement())
+    tuning = recall(known.subject, options.tuning)
+    if tuning is not None:
+        is_recorded = options.tuning is not None
+        tuned = known.with_tuning(tuning, options)
+        return Decision(tuned, known=known, tuning=tuning, is_recorded=is_recorded)
+    fact = f"{place_of(options.tuning)} has no tuning for this network, machine and effort"
+    return search_anew(known, options, finisher, fact, "compile once without --fail-on-miss")
+
+
+def search_anew(known: Known, options: Options, finisher: Finisher, why: str, remedy: str) -> Decision:
+    """What a search finds, whatever is kept. Raises FatalError that says why if the options forbid it."""
     if options.fails_on_miss:
-        place = "the user's cache" if options.tuning is None else str(options.tuning)
-        raise FatalError(
-            value.program.name,
-            f"{place} has no tuning for this network, machine, effort and version of the compiler",
-            remedy="compile once without --fail-on-miss",
-        )
-    return Decision(replace(options, tiling=search_tiling(value, options, finisher)), key, is_final=False, note=note)
+        raise FatalError(known.subject.network, why, remedy=remedy)
+    try:
+        tuning, arrangement = _searched(known, finisher, known.subject.machine)
+    except CompileError:  # that of the network itself has the names of its layers
+        return Decision(options)
+    tuned = known.with_tuning(tuning, options)
+    return Decision(tuned, known=known, tuning=tuning, is_new=True, arrangement=arrangement)
 
 
-def _require_of_machine(tuning: Tuning, machine: Machine, options: Options) -> None:
-    """Raises CompileError for a tuning that plans with memories which the machine does not have."""
-    unknown = sorted(tuning.tiling.limits.keys() - machine.memories.keys())
-    if unknown:
-        place = "the user's cache" if options.tuning is None else str(options.tuning)
-        raise FatalError(
-            place,
-            f"has a tuning with limits of {short(unknown[0])}, which is no memory of {machine.name}",
-            remedy="delete the file; it is made again",
-        )
+def _searched(known: Known, finisher: Finisher, machine: Machine) -> tuple[Tuning, Arrangement | None]:
+    """What a search finds for a stand-in, and the arrangement of its program. Raises CompileError if it has none."""
+    selection, options = known.stand_in.selection, known.options
+    fitting: list[tuple[TileProgram, Options]] = []
 
+    def place(tiles: TileProgram, attempt: Options) -> PlacedTiles:
+        placed = finisher.place(tiles, attempt)
+        fitting.append((tiles, attempt))
+        return placed
 
-def _with(tuning: Tuning, options: Options) -> Options:
-    return replace(options, tiling=tuning.tiling, ahead=tuning.ahead)
+    placed = first_that_fits(
+        machine,
+        replace(options, tiling=search_tiling(selection, options, finisher)),
+        lambda attempt: tile(selection, attempt.tiling, attempt.planned),
+        place,
+        lambda tiles, attempt: search_ahead(tiles, attempt, finisher),
+    )
+    tiles, attempt = fitting[-1]
+    arrangement = Arrangement.of(tiles, attempt.ahead, finisher.order(placed))
+    return Tuning(attempt.tiling, attempt.ahead), arrangement

@@ -19,7 +19,8 @@ class Effort:
     network that is too large to measure whole: `finer` for more of them in layers without products, and `large` for all
     other changes. `times`: either search takes at most so many times the work on the program itself, but `least` units
     even if that is less. `kinds`: how many kinds of tiles are tried for each nest. `rounds`: how often all changes are
-    tried.
+    tried. `alone`: units for the tilings of single layers, each alone. `runs`: how often buffers are placed again after
+    a run.
     """
 
     tiles: int
@@ -30,12 +31,14 @@ class Effort:
     least: int
     kinds: int
     rounds: int
+    alone: int
+    runs: int
 
 
 EFFORTS = (
-    Effort(0, 0, 0, 0, 0, 0, 0, 0),
-    Effort(4_334, 20_000, 12_000, 800, 6, 300, 2, 1),
-    Effort(1_200_000, 80_000, 240_000, 240_000, 133, 267, 7, 3),
+    Effort(0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    Effort(4_334, 20_000, 12_000, 800, 6, 300, 2, 1, 0, 3),
+    Effort(1_200_000, 80_000, 240_000, 240_000, 133, 267, 7, 3, 240_000, 16),
 )
 """By number, as `--effort` takes it. 0 takes what the analytic model finds best and searches nothing."""
 
@@ -49,6 +52,10 @@ class Budget:
     def allows(self, cycles: float) -> bool:
         """Whether there is enough for a program that is expected to take so many cycles."""
         return self.left >= cycles / CYCLES_PER_INSTRUCTION + cycles / CYCLES_PER_UNIT
+
+    def part(self, share: float) -> Budget:
+        """A share of it, to be spent by itself."""
+        return Budget(int(self.left * share))
 
     def spend(self, instructions: int, cycles: int) -> None:
         """Take off the work on a program."""

@@ -16,11 +16,15 @@ from tilewright.simulator.cycles import simulate_cycles
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The passes from tiles to a program. All raise CompileError; `place` raises DoesNotFit."""
+    """The passes from tiles to a program. All raise CompileError; `place` raises DoesNotFit.
+
+    `settle` is for the last program alone, not for those that a search compares.
+    """
 
     schedule: Callable[[TileProgram, Options], TileProgram]
     place: Callable[[TileProgram, Options], PlacedTiles]
     wait: Callable[[PlacedTiles], OrderedTiles]
+    settle: Callable[[OrderedTiles, Options], OrderedTiles]
     emit: Callable[[OrderedTiles], Program]
 
 
@@ -47,6 +51,7 @@ class Finisher:
         self._fastest: Finished | None = None
         self._alike: Arrangement | None = None
         self._ordered: OrderedTiles | None = None  # what was made last
+        self._made: tuple[OrderedTiles, Program] | None = None  # what `program` was asked for last
 
     def alone(self) -> Finisher:
         """Another one, for programs that are not compared with those of this one."""
@@ -64,7 +69,7 @@ class Finisher:
         placed = self._steps.place(scheduled, options)
         ordered = self._steps.wait(placed)
         program = self._steps.emit(ordered)
-        made = Finished(scheduled, placed, ordered, program, _run(program))
+        made = Finished(scheduled, placed, ordered, program, run_of(program))
         if known is None or made.counters.cycles < known.counters.cycles:
             self._fastest = made
         return made
@@ -88,17 +93,22 @@ class Finisher:
             self._ordered = self._steps.wait(placed)
         return self._ordered
 
-    def program(self, placed: PlacedTiles) -> Program:
-        """The program of what `place` gave: not made again if a search has made it."""
-        if self._fastest is not None and self._fastest.placed is placed:
-            return self._fastest.program
-        return self._steps.emit(self.order(placed))
+    def program(self, placed: PlacedTiles, options: Options) -> Program:
+        """The program of what `place` gave, settled: not made again if a search has made it."""
+        ordered = self.order(placed)
+        if self._made is None or self._made[0] is not ordered:
+            settled = self._steps.settle(ordered, options)
+            is_known = self._fastest is not None and self._fastest.ordered is settled
+            program = self._fastest.program if self._fastest and is_known else self._steps.emit(settled)
+            self._made = ordered, program
+        return self._made[1]
 
 
 def exact_cycles(program: Program) -> int:
     """The cycles of a program, or of a part of one that begins on an idle machine."""
-    return _run(program).cycles
+    return run_of(program).cycles
 
 
-def _run(program: Program) -> RunCounters:
+def run_of(program: Program) -> RunCounters:
+    """What the exact cycle model says of a program, or of a part of one that begins on an idle machine."""
     return simulate_cycles(program, place_regions(program.limits))

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from tilewright.compiler.errors import FatalError
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
-from tilewright.compiler.search.tuning import FORMAT, code_hash, recall_chain, remember_chain
+from tilewright.compiler.search.stand_in import stand_in
+from tilewright.compiler.search.tuning import place_of, recall_chain, remember_chain
+from tilewright.compiler.select.selector import select
 from tilewright.compiler.stripes.decide import Measured
 from tilewright.isa.machine.machine import Machine
 
@@ -27,35 +29,21 @@ class KnownChains:
         Raises CompileError if it would have to be found and the options forbid it.
         """
         key, file = self._key(chain), self.options.tuning
-        known = recall_chain(key, file)
+        layers = [nest.name for nest in chain.nests]
+        known = recall_chain(key, self.machine, file)
         if known is not None:
             return known
         if self.options.fails_on_miss and self.options.effort:
-            place = "the user's cache" if file is None else str(file)
             raise FatalError(
                 chain.name,
-                f"{place} does not say whether {', '.join(nest.name for nest in chain.nests)} are better in stripes",
+                f"{place_of(file)} does not say whether {', '.join(layers)} are better in stripes",
                 remedy="compile once without --fail-on-miss",
             )
         found = find()
-        remember_chain(key, found, file)
+        remember_chain(key, found, self.machine, layers, file)
         return found
 
     def _key(self, chain: NestProgram) -> str:
-        """A hash of all that the measured cycles follow from."""
-        told = (
-            FORMAT,
-            "chain",
-            code_hash(),
-            self.machine.hash,
-            self.options.effort,
-            self.options.passes,
-            chain.nests,
-            chain.buffers,
-        )
-        digest = hashlib.sha256(repr(told).encode())
-        digest.update(repr((chain.inputs, chain.outputs)).encode())
-        for name, values in chain.constants.items():
-            digest.update(f"{name} {values.shape} {values.dtype}".encode())
-            digest.update(values.tobytes())
-        return digest.hexdigest()
+        """A hash of all that the measured cycles follow from: of what its weights are, only what a search sees."""
+        seen = stand_in(select(chain, self.machine)).key
+        return hashlib.sha256(f"chain {seen} {self.options.effort} {self.options.passes}".encode()).hexdigest()

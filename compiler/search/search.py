@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.compiler.attempts import first_order_that_fits, frugal
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead, Mix
+from tilewright.compiler.emission.divide import has_choice
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
@@ -25,6 +26,7 @@ from tilewright.compiler.search.changes import (
 )
 from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, order_budget, tiles_budget
 from tilewright.compiler.search.finisher import Finished, Finisher
+from tilewright.compiler.search.layers_alone import LayersAlone
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import facet_of
@@ -100,9 +102,11 @@ def search_ahead(tiles: TileProgram, options: Options, finisher: Finisher) -> Ah
                 found[ahead] = cycles
         return min(found, key=found.__getitem__, default=options.ahead)
 
-    best = best_of(replace(EVERYTHING_AHEAD, mix=mix) for mix in Mix).mix
-    ways = sorted(Mix, key=lambda mix: mix is not best)  # the best first, the others in their order
-    return best_of(replace(ahead, mix=mix) for mix in ways for ahead in AHEAD[1:])
+    best = best_of(replace(EVERYTHING_AHEAD, mix=mix) for mix in Mix)
+    if has_choice(tiles):
+        best = best_of([replace(best, divides=False)])
+    ways = sorted(Mix, key=lambda mix: mix is not best.mix)  # the best first, the others in their order
+    return best_of(replace(ahead, mix=mix, divides=best.divides) for mix in ways for ahead in AHEAD[1:])
 
 
 def _cycles(tiles: TileProgram, options: Options, work: Budget, finisher: Finisher) -> int | None:
@@ -185,6 +189,10 @@ class _Search:
         self._lost = [choice.cycles for choice in self._plan.choices]  # by nest: cycles worth winning back
         self._on_finer, self._on_others = Budget(self._effort.finer), Budget(self._effort.large)
         self._known: dict[range, _Alone] = {}  # with the plan so far
+        self._layers: LayersAlone | None = None
+        if self._effort.alone:
+            work = Budget(self._effort.alone)
+            self._layers = LayersAlone(selection, self._planner, self._measured_alone, work)
 
     def best(self) -> TilingOptions:
         """Try all changes, round after round."""
@@ -233,7 +241,8 @@ class _Search:
             if measured is not None:
                 self._tiling, self._plan = tiling, plan
                 of_layers = _without_array(measured.program, measured.counters)
-                self._lost = [of_layers[layer.name] for layer in plan.layers]
+                pieces = Counter(layer.name for layer in plan.layers)
+                self._lost = [of_layers[layer.name] // pieces[layer.name] for layer in plan.layers]
                 return measured.counters.cycles
         return None
 
@@ -242,6 +251,9 @@ class _Search:
         yield from inputs_off_chip(nests, plan)
         yield from finer_cuts(self._planner, plan)
         yield from smaller_memories(self._selection.machine, plan)
+        if self._layers is not None:
+            yield from self._layers.anew(self._tiling)
+            yield from (cut for _, cut in self._layers.cuts(self._tiling, self._plan))
         yield from (cut for _, cut in other_cuts(self._planner, plan, self._effort.kinds, self._lost))
         yield from others_off_chip(nests, plan)
         yield from (cut for _, cut in finer_cuts_apart(self._planner, plan))
@@ -297,6 +309,9 @@ class _Search:
         nests, plan = self._selection.program, self._plan
         for change in inputs_off_chip(nests, plan):
             yield change, plan.live[change.tensor]
+        if self._layers is not None:
+            for position, cut in self._layers.cuts(self._tiling, plan):
+                yield cut, range(position, position + 1)
         expected = [choice.cycles for choice in plan.choices]
         for position, cut in other_cuts(self._planner, plan, self._effort.kinds, expected):
             yield cut, range(position, position + 1)
@@ -320,6 +335,10 @@ class _Search:
         if most_tiles(plan.shapes, plan.choices) > max(MOST_TILES, most_tiles(self._plan.shapes, self._plan.choices)):
             return None
         return _Tried(tiling, plan, self._measure(plan, positions, finisher))
+
+    def _measured_alone(self, tiles: TileProgram, work: Budget) -> int | None:
+        """The cycles of tiles of a layer, which are compared with nothing else."""
+        return _cycles(tiles, self._options, work, self._finisher.alone())
 
     def _measure(self, plan: Plan, positions: range, finisher: Finisher) -> int | None:
         """The cycles of some nests, alone and from the start; None if they do not fit."""

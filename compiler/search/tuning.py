@@ -1,86 +1,55 @@
-"""What searches found, as JSON: kept in the user's cache or in a file of the user's own, and found again by what it
-follows from."""
+"""What searches found, kept in the user's cache or in a file of the user's own, and found again by what it follows
+from."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tilewright import compiler, isa, simulator
-from tilewright.compiler.emission.ahead import EIGHTHS, Ahead, Mix
-from tilewright.compiler.errors import CompileError
-from tilewright.compiler.options import Options
-from tilewright.compiler.select.cover import Selection
-from tilewright.compiler.stripes.cut import Stripes
+from tilewright.compiler.errors import FatalError
+from tilewright.compiler.search.records import (
+    FORMAT,
+    ChainRecord,
+    Record,
+    Subject,
+    Tuning,
+    WrongRecord,
+    measured_of,
+    parsed,
+    printed,
+    printed_chain,
+    text_of,
+)
 from tilewright.compiler.stripes.decide import Measured
-from tilewright.compiler.tiling.options import TileSizes, TilingOptions
+from tilewright.isa.errors import short
 from tilewright.isa.file_hash import folder_of, hash_of_files
 from tilewright.isa.folders.cache import cache_folder, digest
 from tilewright.isa.folders.locks import locked
 from tilewright.isa.folders.whole_file import read_own, read_regular, write_whole
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.outside import OutsideError, from_json
 
-FORMAT: Final = 4
-"""Changes with the form of an entry."""
-
 MOST_BYTES = 1 << 26
-"""The largest file of tunings: an entry of a large network takes some 20,000 bytes."""
+"""The largest file of tunings: a record of a large network takes some 20,000 bytes."""
 
-Kept = TypeVar("Kept")
-
-Count = Annotated[int, Meta(ge=1, le=1 << 40)]
+Kept = TypeVar("Kept", Record, ChainRecord)
 
 
-class _Tile(Struct, frozen=True):
-    """A `TileSizes`."""
-
-    sizes: dict[str, Count]
-    points_outer: bool
-
-
-class _Ahead(Struct, frozen=True):
-    """An `Ahead`."""
-
-    loads: Annotated[int, Meta(ge=0, le=1 << 40)] | None
-    eighths: Annotated[int, Meta(ge=1, le=EIGHTHS)]
-    mix: Mix | None
-
-
-class _Entry(Struct, frozen=True):
-    """A `Tuning` as it is kept."""
-
-    budget_fraction: Annotated[float, Meta(gt=0, le=1)]
-    residency: Literal["auto", "none"]
-    limits: dict[str, Count]
-    off_chip: list[str]
-    tiles: dict[str, _Tile]
-    ahead: _Ahead
-
-
-class _Chain(Struct, frozen=True):
-    """A `Measured` chain; without `rows`, it is better as it is."""
-
-    before: Count | None
-    after: Count | None
-    rows: Count | None
-    channels: Count | None
-
-
-class _File(Struct, frozen=True):
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of the user's own."""
 
-    format: Literal[4] = msgspec.field(name="tilewright tuning")
-    entries: dict[str, _Entry]
-    chains: dict[str, _Chain] = {}
+    format: Literal[5] = msgspec.field(name="tilewright tuning")
+    networks: list[Record] = []
+    chains: list[ChainRecord] = []
 
 
 class _Format(Struct, frozen=True):
@@ -89,66 +58,70 @@ class _Format(Struct, frozen=True):
     format: int = msgspec.field(name="tilewright tuning")
 
 
-_ENTRY, _CHAIN, _FILE = msgspec.json.Decoder(_Entry), msgspec.json.Decoder(_Chain), msgspec.json.Decoder(_File)
+_RECORD, _CHAIN, _FILE = (
+    msgspec.json.Decoder(Record),
+    msgspec.json.Decoder(ChainRecord),
+    msgspec.json.Decoder(_File),
+)
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """What a search found for one network on one machine."""
+def recall(subject: Subject, file: Path | None) -> Tuning | None:
+    """What a search found of a subject: in a file of the user's own, or in the cache; None if there is nothing.
 
-    tiling: TilingOptions
-    ahead: Ahead
-
-
-def recall(key: str, file: Path | None) -> Tuning | None:
-    """What a search found under a key: in a file of the user's own, or in the cache; None if there is nothing.
-
-    An entry of the cache that is damaged counts as none. Raises CompileError for a damaged file of the user's own.
+    A record of the cache that is damaged counts as none. Raises FatalError for a damaged file of the user's own.
     """
-    entry = _in_cache(_ENTRY, key) if file is None else _read(file).entries.get(key)
-    return None if entry is None else _parse(entry)
-
-
-def remember(key: str, tuning: Tuning, file: Path | None) -> None:
-    """Keep what a search found; nothing is kept in a cache that cannot be written to.
-
-    Raises CompileError for a file of the user's own that cannot be written to, or is damaged.
-    """
-    entry = _print(tuning)
-    _keep(key, entry, file, lambda own: replace(own, entries={**own.entries, key: entry}))
-
-
-def recall_chain(key: str, file: Path | None) -> Measured | None:
-    """What was found of a chain of layers, as `recall`."""
-    entry = _in_cache(_CHAIN, key) if file is None else _read(file).chains.get(key)
-    if entry is None:
+    if file is None:
+        kept = _in_cache(_RECORD, subject.key)
+        with suppress(WrongRecord):
+            return None if kept is None else parsed(kept, subject)
         return None
-    return Measured(entry.before, entry.after, None if entry.rows is None else Stripes(entry.rows, entry.channels))
+    found = _found(_read(file).networks, subject.key)
+    if found is None:
+        return None
+    number, record = found
+    try:
+        return parsed(record, subject)
+    except WrongRecord as error:
+        raise _wrong(
+            file, f"networks[{number}] ({short(record.network)} on {short(record.machine)}): {error}"
+        ) from error
 
 
-def remember_chain(key: str, found: Measured, file: Path | None) -> None:
+def remember(subject: Subject, tuning: Tuning, file: Path | None) -> None:
+    """Keep what a search found, in the place of what was known; nothing is kept in a cache that cannot be written to.
+
+    Raises FatalError for a file of the user's own that cannot be written to, or is damaged.
+    """
+    record = printed(tuning, subject)
+    _keep(record, file, lambda own: replace(own, networks=_with(own.networks, record)))
+
+
+def recall_chain(key: str, machine: Machine, file: Path | None) -> Measured | None:
+    """What was found of a chain of layers, as `recall`."""
+    if file is None:
+        kept = _in_cache(_CHAIN, key)
+        with suppress(WrongRecord):
+            return None if kept is None else measured_of(kept, machine)
+        return None
+    found = _found(_read(file).chains, key)
+    if found is None:
+        return None
+    number, record = found
+    try:
+        return measured_of(record, machine)
+    except WrongRecord as error:
+        raise _wrong(file, f"chains[{number}] ({', '.join(map(short, record.layers))}): {error}") from error
+
+
+def remember_chain(key: str, found: Measured, machine: Machine, layers: Sequence[str], file: Path | None) -> None:
     """Keep what was found of a chain of layers, as `remember`."""
-    stripes = found.stripes
-    rows, channels = (None, None) if stripes is None else (stripes.rows, stripes.channels)
-    entry = _Chain(found.before, found.after, rows, channels)
-    _keep(key, entry, file, lambda own: replace(own, chains={**own.chains, key: entry}))
+    record = printed_chain(key, found, machine, layers)
+    _keep(record, file, lambda own: replace(own, chains=_with(own.chains, record)))
 
 
-def tuning_key(selection: Selection, options: Options) -> str:
-    """A hash of all that a search's result follows from: the machine, the layers, the options and the search itself."""
-    machine, nests = selection.machine, selection.program
-    digest = hashlib.sha256(f"{FORMAT} {code_hash()} {machine.hash} {options.effort} {options.passes}".encode())
-    digest.update(repr(_print(Tuning(options.tiling, options.ahead))).encode())
-    digest.update(repr((machine.memories, machine.engines, list(machine.formats))).encode())
-    digest.update(repr((nests.buffers, nests.inputs, nests.outputs)).encode())
-    for cover in selection.covers:
-        nest = cover.nest
-        steps = [(step.format.mnemonic, sorted(step.inputs.items()), step.words) for step in cover.steps]
-        digest.update(repr((nest.name, nest.loops, nest.reads, nest.result, steps)).encode())
-    for name, values in nests.constants.items():
-        digest.update(f"{name} {values.shape} {values.dtype}".encode())
-        digest.update(values.tobytes())
-    return digest.hexdigest()
+def place_of(file: Path | None) -> str:
+    """How messages name where tunings are kept."""
+    return "the user's cache" if file is None else str(file)
 
 
 @cache
@@ -160,9 +133,29 @@ def code_hash() -> str:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
+def _found(records: Sequence[Kept], key: str) -> tuple[int, Kept] | None:
+    """The first record of a key, and where it is."""
+    return next(((number, record) for number, record in enumerate(records) if record.key == key), None)
+
+
+def _with(records: Sequence[Kept], new: Kept) -> list[Kept]:
+    """The records with a new one in the place of the one of its key."""
+    known = _found(records, new.key)
+    kept = list(records)
+    if known is None:
+        kept.append(new)
+    else:
+        kept[known[0]] = new
+    return kept
+
+
 def _kept_at(key: str) -> Path:
-    """The file of a key in the user's cache. Raises IsaError for a chosen cache that others can write to."""
-    return cache_folder() / "tuning" / f"{key}.json"
+    """The file of a key in the user's cache: what other code found is not what this would find.
+
+    Raises IsaError for a chosen cache that others can write to.
+    """
+    name = hashlib.sha256(f"{FORMAT} {code_hash()} {key}".encode()).hexdigest()
+    return cache_folder() / "tuning" / f"{name}.json"
 
 
 def _lock_of(file: Path) -> Path:
@@ -173,71 +166,51 @@ def _lock_of(file: Path) -> Path:
 
 
 def _in_cache(decoder: msgspec.json.Decoder[Kept], key: str) -> Kept | None:
-    """What is kept in the cache; a damaged entry counts as none."""
+    """What is kept in the cache; a damaged record counts as none."""
     try:
         return from_json(decoder, read_own(_kept_at(key), MOST_BYTES))
     except (OSError, OutsideError):
         return None
 
 
-def _keep(key: str, entry: _Entry | _Chain, file: Path | None, added: Callable[[_File], _File]) -> None:
-    """Keep an entry in the cache, or what `added` makes of the user's file there."""
+def _keep(record: Record | ChainRecord, file: Path | None, added: Callable[[_File], _File]) -> None:
+    """Keep a record in the cache, or what `added` makes of the user's file there."""
     if file is None:
         with suppress(OSError):
-            path = _kept_at(key)
+            path = _kept_at(record.key)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(path, _text(entry))
+            write_whole(path, text_of(record))
         return
     try:
-        with locked(_lock_of(file)):  # nobody else's entry is lost between reading and writing
-            write_whole(file, _text(added(_read(file))))
+        with locked(_lock_of(file)):  # nobody else's record is lost between reading and writing
+            write_whole(file, text_of(added(_read(file))))
     except OSError as error:
-        raise CompileError(str(file), f"cannot be written ({error.strerror})") from error
+        raise FatalError(str(file), f"cannot be written ({error.strerror})") from error
 
 
 def _read(file: Path) -> _File:
-    """A file of the user's own; an empty one if there is none. Raises CompileError for another kind of file."""
+    """A file of the user's own; an empty one if there is none. Raises FatalError for another kind of file."""
     try:
         return from_json(_FILE, read_regular(file, MOST_BYTES))
     except FileNotFoundError:
-        return _File(format=FORMAT, entries={})
+        return _File(format=FORMAT)
     except OSError as error:
-        raise CompileError(str(file), f"cannot be read ({error.strerror})") from error
+        raise FatalError(str(file), f"cannot be read ({error.strerror})") from error
     except OutsideError as error:
-        other = _other_format(file)
-        fact = f"is not a tuning file: {error}" if other is None else f"has format {other}; this version keeps {FORMAT}"
-        raise CompileError(str(file), fact, remedy="give the name of a new file, or delete this one") from error
+        raise _refused(file, error) from error
 
 
-def _other_format(file: Path) -> int | None:
-    """The format of a file that another version wrote; None if it is none, or if its format is not the reason."""
+def _refused(file: Path, error: OutsideError) -> FatalError:
+    """Why a file is not taken: it is none of ours, another version wrote it, or somebody wrote something wrong."""
+    remedy = "give the name of a new file, or delete this one"
     try:
         found = from_json(msgspec.json.Decoder(_Format), read_regular(file, MOST_BYTES)).format
     except (OSError, OutsideError):
-        return None
-    return None if found == FORMAT else found
+        return FatalError(str(file), f"is not a tuning file: {error}", remedy=remedy)
+    if found != FORMAT:
+        return FatalError(str(file), f"has format {found}; this version keeps {FORMAT}", remedy=remedy)
+    return _wrong(file, f"is wrong: {error}")
 
 
-def _text(content: _Entry | _Chain | _File) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1) + b"\n"
-
-
-# -- entries -----------------------------------------------------------------------------------------------------------
-
-
-def _print(tuning: Tuning) -> _Entry:
-    tiling, ahead = tuning.tiling, tuning.ahead
-    return _Entry(
-        budget_fraction=tiling.budget_fraction,
-        residency="none" if tiling.residency == "none" else "auto",
-        limits=dict(tiling.limits),
-        off_chip=sorted(tiling.off_chip),
-        tiles={nest: _Tile(dict(tile.sizes), tile.points_outer) for nest, tile in tiling.tiles.items()},
-        ahead=_Ahead(ahead.loads, ahead.eighths, ahead.mix),
-    )
-
-
-def _parse(entry: _Entry) -> Tuning:
-    cuts = {nest: TileSizes(tile.sizes, tile.points_outer) for nest, tile in entry.tiles.items()}
-    tiling = TilingOptions(entry.budget_fraction, entry.residency, entry.limits, frozenset(entry.off_chip), cuts)
-    return Tuning(tiling, Ahead(entry.ahead.loads, entry.ahead.eighths, entry.ahead.mix))
+def _wrong(file: Path, fact: str) -> FatalError:
+    return FatalError(str(file), fact, remedy="put that right, or delete the record")

@@ -72,16 +72,14 @@ class Binder:
         if tensor in self._program.buffers:
             return self.home(tensor) == memory
         words = self._machine.memories[memory]
-        is_same = (
-            words.element.type == self._program.constant_types[tensor] and words.width == self._machine.vector.lanes
-        )
+        is_same = words.element.type == self._program.constant_types[tensor] and words.width == self._machine.lanes
         return is_same and self._program.constants[tensor].ndim == 4 and memory in self._transfers.loads
 
     # -- operands ------------------------------------------------------------------------------------------------------
 
     def tensor(self, read: str, walked: str) -> TensorRead | None:
         """A tensor whose channels the loop `walked` goes over, and nothing else does."""
-        return TensorRead(read) if is_lane_walk(self._nest.reads[read], walked, self._machine.vector.lanes) else None
+        return TensorRead(read) if is_lane_walk(self._nest.reads[read], walked, self._machine.lanes) else None
 
     def word_loop(self, format: InstructionFormat, bound: Mapping[str, object]) -> str | None:
         """The reduce loop whose iterations are the words of an instruction's blocks; NO_LOOP if it takes no blocks.
@@ -150,7 +148,7 @@ class Binder:
         if vectors.op is not Op.SOURCE or tiles.op is not Op.SOURCE:
             return None
         access, matrix = self._nest.reads[vectors.name], self._nest.reads[tiles.name]
-        lanes = self._machine.vector.lanes
+        lanes = self._machine.lanes
         if not self._lives_in(access.tensor, vector.memory):
             return None
         if not is_vector(access, self._space, vector.block * lanes):
@@ -174,7 +172,7 @@ class Binder:
         """Whether the words of a tensor in DRAM are as long as rows of weight tiles, with the same elements."""
         rows = self._machine.memories[weights.memory]
         words = self._machine.memories[self.home(tensor)]
-        return rows.element.type == words.element.type and rows.width == words.width == self._machine.vector.lanes
+        return rows.element.type == words.element.type and rows.width == words.width == self._machine.lanes
 
 
 def _is_along_rows(access: Access, loop: str) -> bool:

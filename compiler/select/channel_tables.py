@@ -88,7 +88,7 @@ def streamed(cover: Cover, machine: Machine) -> int:
     for step in cover.steps:
         for operand in step.format.sources:
             cycles = word_parts(machine.memories[operand.memory].word_bytes, machine.dram.bus_bytes)
-            loads += cycles * _constant_words(cover, step, operand, machine.vector.lanes)
+            loads += cycles * _constant_words(cover, step, operand, machine.lanes)
     return sum(cover.words.values()) + loads
 
 

@@ -48,7 +48,7 @@ def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | 
     if total is None or products is None or not products.numbers:
         return None
     try:
-        space = nest_space(nest, machine.vector.lanes)
+        space = nest_space(nest, machine.lanes)
     except CompileError:
         return None  # `select` says why no instruction computes this nest
     matrix = _matrix(nest, products, space)

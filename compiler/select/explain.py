@@ -36,7 +36,7 @@ def explain(search: Search) -> Reason:
         return Reason(fact, remedy="add one to the machine's instructions")
     expected = (
         "`dot(a, w)`, or `dot(a, transpose(w))` where the second one's channels are summed, and weights in words "
-        f"of lanes = {search.machine.vector.lanes} elements, as the tensors'"
+        f"of lanes = {search.machine.lanes} elements, as the tensors'"
     )
     return Reason(f"{fact} with both computed", expected)
 

@@ -44,7 +44,7 @@ def computing_patterns(machine: Machine) -> tuple[Pattern, ...]:
     """The machine's computing instructions: those that neither read nor write DRAM."""
     return tuple(
         Pattern(format, format.statement.dot, len(walk(format.statement.expr)), operands_across_lanes(format))
-        for format in machine.formats.values()
+        for format in machine.distinct_formats
         if format.in_dram is None
     )
 
@@ -73,7 +73,7 @@ class Search:
         self.program = program
         self.nest = nest
         self.patterns = patterns
-        self.space = nest_space(nest, machine.vector.lanes)
+        self.space = nest_space(nest, machine.lanes)
         self.loops_of = LoopsOf(nest)
         self.binder = Binder(machine, program, transfers, nest, self.space)
         self._memo: dict[tuple[Expr, str], Best | None] = {}
@@ -195,20 +195,20 @@ class Search:
     ) -> int:
         """Iterations of an instruction over the whole nest."""
         trips, space, format = self.space.trips, self.space, pattern.format
-        blocks = 1 if is_uniform else -(-trips[space.lane] // (format.destination.block * self.machine.vector.lanes))
+        blocks = 1 if is_uniform else -(-trips[space.lane] // (format.destination.block * self.machine.lanes))
         words = space.pixels * blocks
         if not reduces:
             return words
         for loop in space.reduce:
             if loop == word_loop:
                 continue
-            words *= trips[loop] // self.machine.vector.lanes if loop == space.across else trips[loop]
+            words *= trips[loop] // self.machine.lanes if loop == space.across else trips[loop]
         if pattern.dot is not None:
             vector = bound[pattern.dot.args[0].name]
             assert isinstance(vector, TensorRead)
             channels = self.nest.reads[vector.read].index[CHANNEL].terms
             trip = trips[channels[0][0]] if channels else 1
-            in_vector = format.operand(pattern.dot.args[0].name).block * self.machine.vector.lanes
+            in_vector = format.operand(pattern.dot.args[0].name).block * self.machine.lanes
             words = words // trip * -(-self._reach(pattern, bound, trip) // in_vector)
         return words
 
@@ -219,7 +219,7 @@ class Search:
             return channels
         access = self.nest.reads[weights.read]
         of_each = next((-index.terms[0][1] for index in access.index if len(index.terms) == 2), 0)
-        return min(channels, of_each * pattern.format.destination.block * self.machine.vector.lanes) or channels
+        return min(channels, of_each * pattern.format.destination.block * self.machine.lanes) or channels
 
 
 def _idle_like(format: InstructionFormat, operand: Operand, match: Match) -> Idle | None:

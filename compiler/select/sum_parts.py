@@ -15,7 +15,7 @@ from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.expressions import source, with_node
-from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram
 from tilewright.compiler.nest.space import NO_LOOP, coefficient, walking_loops
 from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Cover
@@ -132,7 +132,7 @@ def _part(nest: Nest, window: Window, name: str, piece: Piece) -> Nest:
 
 def _added(nest: Nest, window: Window, parts: Sequence[Nest]) -> Nest:
     """The nest with the sum of the parts in place of its own."""
-    loops = tuple(NestLoop(loop.name, 1 if loop.is_reduce else loop.trip, loop.is_reduce) for loop in nest.loops)
+    loops = tuple(loop for loop in nest.loops if not loop.is_reduce)
     reads = {name: access for name, access in nest.reads.items() if name != window.read}
     reads |= {part.name: part.result for part in parts}
     total = _balanced([source(part.name, part.expr.range) for part in parts])

@@ -168,7 +168,7 @@ class _CoverReader:
         for index, step in enumerate(inside):
             with at_line(step):
                 steps.append(self._step(nest, step, names, index))
-        return Cover(nest, nest_space(nest, self._machine.vector.lanes), tuple(steps))
+        return Cover(nest, nest_space(nest, self._machine.lanes), tuple(steps))
 
     def _step(self, nest: Nest, operation: Operation, names: tuple[str, ...], index: int) -> Step:
         require_attributes(operation, *STEP_ATTRIBUTES)

@@ -37,13 +37,13 @@ class Transfers:
     def home(self, element: IntegerType) -> str:
         """The memory where tensors of an element type live: words of `lanes` plain elements, with loads and stores."""
         for memory in self.machine.memories.values():
-            is_plain = memory.element.type == element and memory.width == self.machine.vector.lanes
+            is_plain = memory.element.type == element and memory.width == self.machine.lanes
             if is_plain and memory.name in self.loads and memory.name in self.stores:
                 return memory.name
         raise CompileError(
             self.machine.name,
             f"no memory can hold tensors of {element}",
-            expected=f"one with words of {self.machine.vector.lanes} {element} and instructions `y = d` from dram "
+            expected=f"one with words of {self.machine.lanes} {element} and instructions `y = d` from dram "
             "and `d = y` to dram for it",
         )
 

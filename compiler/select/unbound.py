@@ -54,7 +54,7 @@ def _of_product(search: Search, pattern: Pattern, match: Match) -> str:
     access, matrix = search.nest.reads[vectors.name], search.nest.reads[tiles.name]
     if not search.binder.is_tensor_in(vectors, vector.memory):
         return f"its `{vector.name}` lies in {vector.memory}, and the layer's `{vectors.name}` does not"
-    if not is_vector(access, search.space, vector.block * machine.vector.lanes):
+    if not is_vector(access, search.space, vector.block * machine.lanes):
         return f"its `{vector.name}` are vectors of channels, and the layer reads `{vectors.name}` in another order"
     if matrix.tensor not in search.program.constants:
         channels = "the words of" if is_transposing(format) else "the rows of"
@@ -70,7 +70,7 @@ def _of_product(search: Search, pattern: Pattern, match: Match) -> str:
 
 def _summed(search: Search) -> str:
     channels = max((search.space.trips[loop] for loop in search.space.reduce), default=1)
-    return f"{channels} channels are summed, {search.machine.vector.lanes} lie in a word"
+    return f"{channels} channels are summed, {search.machine.lanes} lie in a word"
 
 
 def _of_operand(search: Search, pattern: Pattern, operand: Operand, match: Match) -> str:

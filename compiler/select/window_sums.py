@@ -98,7 +98,7 @@ def _pays(cover: Cover, dot: Step, adding: InstructionFormat, access: Access, ma
     pixels = halo * space.trips[space.batch] * rows * columns
     down, across = (space.trips[window_loop(access.index[d], p)] for d, p in ((ROW, space.row), (COLUMN, space.column)))
     vectors = dot.words // (space.pixels * down * across * weight_tiles(machine, space.trips[space.lane]))
-    blocks = -(-space.trips[space.lane] // machine.vector.lanes)
+    blocks = -(-space.trips[space.lane] // machine.lanes)
     along = halo * space.trips[space.batch] * rows * space.trips[space.column]
     added = READS * (along * (across - 1) + space.pixels * (down - 1 + blocks))
     inside, apart = dict(cover.words), dict(cover.words)

@@ -62,9 +62,32 @@ def chains(program: NestProgram, lanes: int) -> Iterator[Chain]:
     """The chains of two nests or more between the places of a program at which fewest words are alive."""
     start = 0
     for stop in _narrow_places(words_alive(program, lanes)):
-        if stop - start > 1 and _is_chain(program, range(start, stop)):
+        if stop - start > 1 and is_chain(program, range(start, stop)):
             yield Chain(program.nests[start:stop], program)
         start = stop
+
+
+def is_chain(program: NestProgram, positions: range) -> bool:
+    """Whether each nest computes a whole tensor row by row, and what is not the last stays among them."""
+    outputs = {tensor.name for tensor in program.outputs}
+    for position in positions:
+        nest = program.nests[position]
+        tensor, index = nest.result.tensor, nest.result.index
+        if (
+            len(program.writers[tensor]) != 1
+            or program.buffers[tensor].parts
+            or len(index) <= ROW
+            or not index[ROW].terms
+        ):
+            return False
+        if not is_walk(nest.result, ROW, row_loop(nest)):
+            return False
+        if position == positions[-1]:
+            return True
+        readers = program.positions_of_readers.get(tensor, ())
+        if tensor in outputs or not readers or readers[-1] not in positions:
+            return False
+    return False
 
 
 def words_alive(program: NestProgram, lanes: int) -> list[int]:
@@ -110,29 +133,6 @@ def _narrow_places(words: Sequence[int]) -> Iterator[int]:
             yield position + 1
             falls = False
     yield len(words)
-
-
-def _is_chain(program: NestProgram, positions: range) -> bool:
-    """Whether each nest computes a whole tensor row by row, and what is not the last stays among them."""
-    outputs = {tensor.name for tensor in program.outputs}
-    for position in positions:
-        nest = program.nests[position]
-        tensor, index = nest.result.tensor, nest.result.index
-        if (
-            len(program.writers[tensor]) != 1
-            or program.buffers[tensor].parts
-            or len(index) <= ROW
-            or not index[ROW].terms
-        ):
-            return False
-        if not is_walk(nest.result, ROW, row_loop(nest)):
-            return False
-        if position == positions[-1]:
-            return True
-        readers = program.positions_of_readers.get(tensor, ())
-        if tensor in outputs or not readers or readers[-1] not in positions:
-            return False
-    return False
 
 
 def _has_own_channels(nest: Nest) -> bool:

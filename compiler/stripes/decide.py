@@ -58,16 +58,17 @@ def measured(
     program: NestProgram, machine: Machine, measure: Measure, recall: Recall = found_anew, effort: int = 1
 ) -> Iterator[tuple[Chain, Measured]]:
     """The chains that may gain by stripes, with what was found of each; those that look alike are measured once."""
-    here: dict[Hashable, Measured] = {}
-    for chain in chains(program, machine.vector.lanes):
+    here: dict[Hashable, Measured | None] = {}  # None: nothing seems worth trying
+    for chain in chains(program, machine.lanes):
         alone = _alone(chain)
-        tried = proposals(alone, machine)[: MOST_TRIED[effort]]
-        if not tried:
-            continue
         look = _look(alone)
         if look not in here:
-            here[look] = recall(alone.program, partial(_best_of, alone, tried, measure))
-        yield chain, here[look]
+            tried = proposals(alone, machine)[: MOST_TRIED[effort]]
+            find = partial(_best_of, alone, tried, measure)
+            here[look] = recall(alone.program, find) if tried else None
+        found = here[look]
+        if found is not None:
+            yield chain, found
 
 
 def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measured:
@@ -78,7 +79,7 @@ def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measu
     best = Measured(measure(chain.program))
     least = None if best.before is None else best.before * (1 - WORTH)
     for proposal in tried:
-        if best.before is not None and proposal.cycles > best.before * (1 - POSSIBLE):
+        if best.before is not None and proposal.least > best.before * (1 - POSSIBLE):
             continue
         cycles = measure(in_stripes(chain, proposal.stripes))
         if cycles is not None and (least is None or cycles < least):

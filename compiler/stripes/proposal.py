@@ -10,8 +10,9 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.transfer import home_of
+from tilewright.compiler.stripes.beside import Piece, cycles_beside
 from tilewright.compiler.stripes.chain import Chain, channel_loop, row_loop, trip_of, words_alive
-from tilewright.compiler.stripes.cut import Stripes, cut_evenly, in_stripes, rows_of
+from tilewright.compiler.stripes.cut import Stripes, cut_evenly, in_stripes, rows_of, shares
 from tilewright.isa.machine.engine import Engine, Systolic, Vector
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
@@ -25,15 +26,19 @@ SHARE = 2
 POSSIBLE = 0.05
 """The least share of the cycles of a chain, each nest alone, that engines beside each other must be able to save."""
 
+LOWER = (1, 2, 4)
+"""The tallest stripes in so many parts are tried."""
+
 Busy = Counter[Engine]
 """The words that each engine streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Stripes of a chain, and the words that the busiest engine then streams: an estimate of its cycles."""
+    """Stripes of a chain; `least` and `cycles`: of the busiest engine, and of all beside each other. Both estimates."""
 
     stripes: Stripes
+    least: float
     cycles: float
 
 
@@ -46,9 +51,12 @@ def proposals(chain: Chain, machine: Machine) -> list[Proposal]:
     most = costs.one_by_one * (1 - POSSIBLE)
     if not costs.is_large or costs.together(chain.rows) > most:
         return []
-    tried = (stripes for channels in _groups(chain, machine) for stripes in _stripes(chain, channels, costs))
-    found = [Proposal(stripes, costs.together(stripes.rows)) for stripes in tried]
-    found = [proposal for proposal in found if proposal.cycles <= most]
+    tried = [stripes for channels in _groups(chain, machine) for stripes in _stripes(chain, channels, costs)]
+    found = [
+        Proposal(stripes, costs.together(stripes.rows), costs.beside(stripes))
+        for stripes in tried
+        if costs.together(stripes.rows) <= most
+    ]
     return sorted(found, key=lambda each: (each.cycles, each.stripes.rows, each.stripes.channels or 0))
 
 
@@ -66,13 +74,16 @@ def _groups(chain: Chain, machine: Machine) -> Iterator[int | None]:
 
 
 def _stripes(chain: Chain, channels: int | None, costs: _Costs) -> Iterator[Stripes]:
-    """The tallest stripes of which two fit, and those of half as many rows."""
+    """The tallest stripes of which two fit, and lower ones; both in turn, and each beside the next."""
     rows = chain.rows
     while rows > 1 and not costs.has_room(Stripes(rows, channels)):
         rows = -(-rows // 2)
-    for height in dict.fromkeys((rows, -(-rows // 2))):
+    for height in dict.fromkeys(-(-rows // part) for part in LOWER):
         if channels is not None or height < chain.rows:
             yield Stripes(height, channels)
+        beside = Stripes(height, channels, is_interleaved=True)
+        if height < chain.rows and costs.has_room(beside):
+            yield beside
 
 
 class _Costs:
@@ -104,8 +115,23 @@ class _Costs:
                 busy[engine] = busy.get(engine, 0) + words * share
         return max(busy.values())
 
+    def beside(self, stripes: Stripes) -> float:
+        """The cycles of all pieces, engines at work on different ones."""
+        made: dict[tuple[int, str], list[int]] = {}  # by stripe and tensor, the pieces that others read
+        pieces: list[Piece] = []
+        for number, share in enumerate(shares(self._chain, stripes)):
+            part, stripe = share.part, share.stripe
+            words = {engine: count * part for engine, count in self._words[share.nest.name].items()}
+            reads = [at for access in share.nest.reads.values() for at in made.get((stripe, access.tensor), ())]
+            pieces.append(Piece(words, reads))
+            result = made.setdefault((stripe, share.nest.result.tensor), [])
+            if not share.is_last:
+                result.clear()  # the rest of its run reads this group alone
+            result.append(number)
+        return cycles_beside(pieces)
+
     def has_room(self, stripes: Stripes) -> bool:
-        """Whether one stripe leaves room for another."""
+        """Whether one stripe, or one beside the end of another, leaves room for as much again."""
         return max(self._alive(in_stripes(self._chain, stripes))) <= self.memory.depth // SHARE
 
     def _alive(self, program: NestProgram) -> list[int]:

@@ -29,4 +29,4 @@ def facet_of(template: Template) -> Facet:
 
 def formats_with(machine: Machine, role: Role) -> Iterator[InstructionFormat]:
     """The instructions of all engines that have a role, in file order."""
-    return (format for format in machine.formats.values() if facet_of(format.engine.template).role is role)
+    return (format for format in machine.distinct_formats if facet_of(format.engine.template).role is role)

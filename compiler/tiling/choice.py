@@ -125,13 +125,16 @@ class Candidates:
         of_order = self.cuts.points_outer & has_order, self.is_double
         kinds = np.stack([*np.log2(self.cuts.pieces).round(), *of_order], axis=1).astype(np.int64)
         ranked: dict[tuple[int, ...], int] = {}
-        for index in np.argsort(self._costs, kind="stable")[: int(self.is_possible.sum())]:
-            if not self._is_tried[index]:
-                continue
+        for index in self.cheapest_first():
             ranked.setdefault(tuple(kinds[index].tolist()), int(index))
             if len(ranked) == most:
                 break
         return [self.choice(index) for index in ranked.values()]
+
+    def cheapest_first(self) -> NDArray[np.int64]:
+        """The candidates that fit and have few enough tiles to be measured."""
+        order = np.argsort(self._costs, kind="stable")[: int(self.is_possible.sum())]
+        return order[self._is_tried[order]]
 
     def finer(self, times: int) -> TileChoice:
         """The cheapest with at least so many times the tiles that the best one has, or with the most that there are."""
@@ -161,9 +164,9 @@ class Candidates:
     def _are(self, wanted: TileSizes) -> NDArray[np.bool_]:
         """Which candidates are cut as wanted."""
         sizes = self.cuts.sizes
-        if wanted.sizes.keys() != sizes.keys():
+        if not sizes.keys() <= wanted.sizes.keys():
             return np.zeros_like(self.is_possible)
-        same = [sizes[loop] == size for loop, size in wanted.sizes.items()]
+        same = [own == wanted.sizes[loop] for loop, own in sizes.items()]  # other loops are whole in any tile
         return np.logical_and.reduce([*same, self.cuts.points_outer == wanted.points_outer])
 
 

@@ -57,7 +57,7 @@ def expected_cycles(
     loaded = Load(instructions=count.all * (len(shape.cover.steps) + 1))
     for index, step in enumerate(shape.cover.steps):
         if step.is_dot:
-            array = array + _product_cycles(shape, machine, step, count, sizes)
+            array = array + product_cycles(shape, machine, step, count, sizes)
             if step.adding is not None:
                 summed, added = _apart_cycles(shape, step, sizes, points_outer, count)
                 array, vector = array + summed, vector + added
@@ -71,10 +71,10 @@ def expected_cycles(
         array, loaded = array + products, loaded + inner
     after_others = sum(not step.is_dot for step in shape.cover.steps) - 1
     vector = vector + count.results * max(0, after_others) * (VEC_OPERANDS + vec_stages(machine))
-    storing = _store_cycles(shape, machine, count)
-    fetch = loaded.instructions * machine.instruction_bytes / machine.dram.bus_bytes
+    storing = store_cycles(shape, machine, count)
+    fetch = loaded.instructions * machine.longest_instruction_bytes / machine.dram.bus_bytes
     loading = loaded.cycles + np.maximum(0, fetch - loaded.waits)
-    serial = machine.dram.latency_cycles + mma_write(machine) + VEC_OPERANDS + vec_stages(machine)
+    serial = machine.dram.latency_cycles + mma_write(machine.array) + VEC_OPERANDS + vec_stages(machine)
     latency = count.all * around.tile_cycles + serial + around.traffic * loading
     if around.is_beside and shape.cover.dot is None and not space.reduce:
         latency = latency + vector / count.points  # the array waits while the layers beside have none of its tiles
@@ -94,7 +94,7 @@ def _cost_within(
     total = Load(instructions=count.all)
     for operand in step.format.sources:
         total += operand_load(shape, machine, sizes, points_outer, count, 0, operand, around)
-    return _product_cycles(shape, machine, step, count, sizes), total
+    return product_cycles(shape, machine, step, count, sizes), total
 
 
 def _uneven_cycles(shape: NestShape, sizes: Mapping[str, Sizes], count: TileCounts, array: Cycles) -> Cycles:
@@ -112,7 +112,7 @@ def _uneven_cycles(shape: NestShape, sizes: Mapping[str, Sizes], count: TileCoun
     return cycles
 
 
-def _product_cycles(
+def product_cycles(
     shape: NestShape, machine: Machine, step: Step, count: TileCounts, sizes: Mapping[str, Sizes]
 ) -> Sizes:
     """Vectors through the array: of each weight tile all pixels, or as many as the next tile takes to come.
@@ -121,7 +121,7 @@ def _product_cycles(
     """
     vectors: Sizes = np.zeros_like(count.points)
     for tiles, pixels in tiles_of_points(shape, count, sizes):
-        vectors = vectors + tiles * np.maximum(pixels, mma_tile(machine))
+        vectors = vectors + tiles * np.maximum(pixels, mma_tile(machine.array))
     within = 0 if step.adding is not None else len(step.corrections)
     return vectors * all_weight_tiles(shape) * (1 + within)
 
@@ -145,7 +145,7 @@ def _apart_cycles(
     return tiles * vectors, READS * added
 
 
-def _store_cycles(shape: NestShape, machine: Machine, count: TileCounts) -> Cycles:
+def store_cycles(shape: NestShape, machine: Machine, count: TileCounts) -> Cycles:
     if not shape.stores_result:
         return np.zeros(count.all.shape)
     space, word_bytes = shape.cover.space, machine.memories[shape.cover.result_memory].word_bytes

@@ -44,8 +44,8 @@ class DramTensors:
 
     def _part_place(self, part: Part) -> InDram:
         place, (batch, channel, row, column) = self.place(part.tensor), part.first
-        assert channel % self._machine.vector.lanes == 0, f"{part.tensor} begins within a word, at channel {channel}"
-        first = (batch, channel // self._machine.vector.lanes, row, column)
+        assert channel % self._machine.lanes == 0, f"{part.tensor} begins within a word, at channel {channel}"
+        first = (batch, channel // self._machine.lanes, row, column)
         return replace(place, layout=replace(place.layout, first=first))
 
     def _new_place(self, tensor: str) -> InDram:
@@ -70,11 +70,11 @@ class DramTensors:
             offset = -(-end // self._burst_bytes) * self._burst_bytes
             memory = self._machine.memories[home_of(self._builder.transfers, self._nests, tensor.name)]
             end = offset + self._layout(tensor.stored, memory.element).bytes
-            placed.append(replace(tensor, offset=offset, lanes=self._machine.vector.lanes))
+            placed.append(replace(tensor, offset=offset, lanes=self._machine.lanes))
         return tuple(placed), end
 
     def _layout(self, shape: Sequence[int], element: Element) -> DramLayout:
-        lanes = self._machine.vector.lanes
+        lanes = self._machine.lanes
         return DramLayout(tuple(shape), lanes, lanes * element.bytes)
 
     @property

@@ -96,7 +96,7 @@ def operand_load(
         case TensorRead(read) if read in shape.off_chip:
             whole = _box_load(machine, operand, box_read(shape, step, read, sizes))
             box = _mean_box_load(shape, machine, step, operand, read, count, sizes) if around.is_uneven else whole
-            times = np.asarray(_box_loads(shape, step, count, points_outer), np.float64)
+            times = np.asarray(box_loads(shape, step, count, points_outer), np.float64)
             if not step.is_dot:
                 times = times * (count.extent[space.lane] / (count.lanes * sizes[space.lane]))
             return Load(times * box.cycles, whole.cycles, count.all, times * box.waits)
@@ -142,7 +142,7 @@ def _box_load(machine: Machine, operand: Operand, box: Box) -> Load:
     return Load(cycles, waits=cycles - beats)
 
 
-def _box_loads(shape: NestShape, step: Step, count: TileCounts, points_outer: Flags) -> Sizes:
+def box_loads(shape: NestShape, step: Step, count: TileCounts, points_outer: Flags) -> Sizes:
     """How often a tile of a tensor is loaded. A tile that the next tile of the nest also reads is kept."""
     if not step.is_dot:
         return count.results

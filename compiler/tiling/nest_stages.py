@@ -50,7 +50,7 @@ class NestLowering:
         self._builder = builder
         self._nest = job.cover.nest
         self._space = job.cover.space
-        self._lanes = builder.machine.vector.lanes
+        self._lanes = builder.machine.lanes
         self._chip = OnChip(job, program.constants, builder)
         self._constants = ConstantViews(job, program, self._chip, builder)
         dot, weights = job.cover.dot, job.shape.weights

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -17,7 +17,7 @@ class TileSizes:
     points_outer: bool
 
     @property
-    def key(self) -> Hashable:
+    def key(self) -> tuple[tuple[tuple[str, int], ...], bool]:
         """The same for equal ones."""
         return tuple(sorted(self.sizes.items())), self.points_outer
 
@@ -37,3 +37,9 @@ class TilingOptions:
     limits: Mapping[str, int] = field(default_factory=dict)
     off_chip: frozenset[str] = frozenset()
     tiles: Mapping[str, TileSizes] = field(default_factory=dict)
+
+    @property
+    def told(self) -> tuple[object, ...]:
+        """The same for equal ones, whatever the order in which they were made."""
+        tiles = sorted((nest, *cut.key) for nest, cut in self.tiles.items())
+        return self.budget_fraction, self.residency, sorted(self.limits.items()), sorted(self.off_chip), tiles

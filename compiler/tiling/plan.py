@@ -20,7 +20,7 @@ from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from tilewright.compiler.tiling.room import Room, limited
 from tilewright.compiler.tiling.shape import NestShape, Within
-from tilewright.compiler.tiling.surroundings import IN_A_NETWORK, Surroundings
+from tilewright.compiler.tiling.surroundings import ALONE, IN_A_NETWORK, Surroundings
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
 from tilewright.compiler.vectors import longest_buffer, vector_blocks
 from tilewright.isa.program.program import Layer
@@ -85,7 +85,7 @@ class Planner:
         self._transfers = find_transfers(self._machine)
         self._group = vector_blocks(self._machine)
         self._weights = [self._cut_weights(cover) for cover in self._covers]
-        self._pixel_blocks = [pixel_blocks(c, self._nests.constants, self._machine.vector.lanes) for c in self._covers]
+        self._pixel_blocks = [pixel_blocks(c, self._nests.constants, self._machine.lanes) for c in self._covers]
         self._within = nests_within(selection)
         self._with_others = frozenset(self._within.values())  # nests in whose tiles others are computed
         self._live = lives(self._nests, self._within)
@@ -104,6 +104,12 @@ class Planner:
         """The same planner with other options; what depends on the network alone is shared."""
         other = copy(self)
         other._options, other._memories = options, limited(self._machine, options)
+        return other
+
+    def alone(self) -> Planner:
+        """The same planner, which expects of each nest what it takes with nothing before, beside or after it."""
+        other = copy(self)
+        other._around, other._chosen = ALONE, {}
         return other
 
     def plan(self) -> Plan:
@@ -285,7 +291,7 @@ class Planner:
         reads = [b.read for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)]
         result = nest.result.tensor
         is_on_chip = result in residency.layouts
-        lanes = self._machine.vector.lanes
+        lanes = self._machine.lanes
         within = tuple(self._shape_within(other, position, residency) for other in self._nests_within(position))
         units = [each.shape.unit for each in within]
         own = {nest.reads[each.read].tensor for each in within}
@@ -328,8 +334,8 @@ class Planner:
         assert isinstance(vector, TensorRead) and isinstance(matrix, ConstantMatrix | ComputedMatrix)
         summed = summed_loop(cover.nest.reads[vector.read])
         assert summed is not None
-        rows = self._group * self._machine.vector.lanes
-        cols = dot.format.destination.block * self._machine.vector.lanes
+        rows = self._group * self._machine.lanes
+        cols = dot.format.destination.block * self._machine.lanes
         trips, lane = cover.space.trips, cover.space.lane
         if isinstance(matrix, ComputedMatrix):
             return computed_tiles(trips, lane, summed, rows, cols)

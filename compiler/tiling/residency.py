@@ -71,7 +71,7 @@ def everything_on_chip(
                 borders[access.tensor] = borders.get(access.tensor, Border()).union(border)
     live = lives(program, within)
     layouts = {
-        name: bordered_layout(buffer.shape, machine.vector.lanes, group, borders.get(name, Border()))
+        name: bordered_layout(buffer.shape, machine.lanes, group, borders.get(name, Border()))
         for name, buffer in program.buffers.items()
         if live[name]
     }

@@ -12,6 +12,7 @@ from tilewright.isa.errors import IsaError, did_you_mean
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element, integer_element
+from tilewright.isa.program.images import require_images
 from tilewright.isa.program.program import (
     Tensor,
     require_elements,
@@ -134,6 +135,17 @@ def _read_metadata(line: AssemblyLine, draft: Draft) -> None:
     draft.metadata[key] = line.name("a text")
 
 
+def _read_images(line: AssemblyLine, draft: Draft) -> None:
+    """How many images the inputs and outputs before this line hold."""
+    at = line.peek
+    images = line.integer("images", 1, MAX_BYTES)
+    try:
+        require_images(images, draft.inputs, draft.outputs)
+    except IsaError as error:
+        raise LineFault(at.column, str(error)) from None
+    draft.images = images
+
+
 def _read_provenance(line: AssemblyLine, draft: Draft) -> None:
     line.known_word("provenance", ("none",))
     draft.has_provenance = False
@@ -162,7 +174,7 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
     at, name = line.peek, line.name("a tensor's name")
     shape: tuple[int, ...] = ()
     stored = axes = view = shape
-    dtype, scale, zero_point, offset, lanes = DEFAULT_TYPE.name, 1.0, 0, 0, machine.vector.lanes
+    dtype, scale, zero_point, offset, lanes = DEFAULT_TYPE.name, 1.0, 0, 0, machine.lanes
     windows: Windows | None = None
     integers, scales = DEFAULT_TYPE.name, None
     while not line.is_done:
@@ -268,6 +280,7 @@ _DIRECTIVES: Mapping[str, Callable[[AssemblyLine, Draft], None]] = {
     "outputs": _read_size("outputs"),
     "input": _read_input,
     "output": _read_output,
+    "images": _read_images,
     "provenance": _read_provenance,
     "hex": _read_hex,
     "zeros": _read_zeros,

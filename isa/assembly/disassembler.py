@@ -62,6 +62,8 @@ def _head(program: Program) -> Iterator[str]:
             yield f".{region} {program.limits[region]}"
     yield from (f".input {_tensor(tensor)}" for tensor in program.inputs)
     yield from (f".output {_tensor(tensor)}" for tensor in program.outputs)
+    if program.images is not None:
+        yield f".images {program.images}"
 
 
 def _tensor(tensor: Tensor) -> str:

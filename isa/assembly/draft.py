@@ -31,6 +31,7 @@ class Draft:
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
+    images: int | None = None
     has_provenance: bool = True
 
     def resolve(self, reference: Reference | int | None) -> int | None:
@@ -66,4 +67,5 @@ class Draft:
             input_bytes=self.sizes.get("inputs", 0),
             output_bytes=self.sizes.get("outputs", 0),
             metadata=self.metadata,
+            images=self.images,
         )

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from tilewright.isa.errors import IsaError
+from tilewright.isa.program.images import require_images
 from tilewright.isa.program.program import (
     Layer,
     Program,
@@ -26,6 +27,9 @@ TENSOR_KEYS = tuple(field.name for field in fields(Tensor))
 VIEW = "view"
 """A key that is left out where it is empty, as it is in nearly every program."""
 
+IMAGES = "images"
+"""A key that is left out where nothing is known of images, as in every program that is not compiled for a batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class Description:
@@ -35,6 +39,7 @@ class Description:
     outputs: tuple[Tensor, ...]
     layers: tuple[Layer, ...]
     metadata: Mapping[str, str]
+    images: int | None
 
 
 def describe(program: Program) -> bytes:
@@ -44,6 +49,7 @@ def describe(program: Program) -> bytes:
         "outputs": [_tensor_content(tensor) for tensor in program.outputs],
         "layers": [asdict(layer) for layer in program.layers],
         "metadata": dict(program.metadata),
+        **images_content(program.images),
     }
     try:
         return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1).encode()
@@ -57,13 +63,31 @@ def read_description(text: bytes) -> Description:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise IsaError(f"the description is not JSON: {error}") from error
-    top = mapping(content, "description", ("inputs", "outputs", "layers", "metadata"))
-    return Description(
+    top = mapping(with_images(content), "description", ("inputs", "outputs", "layers", "metadata", IMAGES))
+    found = Description(
         inputs=list_of(top["inputs"], "inputs", _tensor),
         outputs=list_of(top["outputs"], "outputs", _tensor),
         layers=list_of(top["layers"], "layers", _layer),
         metadata=texts(top["metadata"], "metadata"),
+        images=images_of(top[IMAGES]),
     )
+    require_images(found.images, found.inputs, found.outputs)
+    return found
+
+
+def images_content(images: int | None) -> dict[str, int]:
+    """The key that says how many images a run takes, if that is known."""
+    return {} if images is None else {IMAGES: images}
+
+
+def with_images(content: Any) -> Any:
+    """The content with the key of images, as null where it is left out."""
+    return {IMAGES: None, **content} if isinstance(content, dict) else content
+
+
+def images_of(value: Any) -> int | None:
+    """How many images a run takes; raises IsaError for what is no such number."""
+    return None if value is None else _positive(value, IMAGES)
 
 
 def _tensor_content(tensor: Tensor) -> dict[str, Any]:

@@ -40,10 +40,11 @@ from tilewright.isa.binary.elf_writer import (
     file_digest,
     to_bytes,
 )
+from tilewright.isa.binary.format_4 import FORMAT_4, instruction_bytes
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.folders.whole_file import write_whole
-from tilewright.isa.machine.encoding import Instruction, decode
+from tilewright.isa.machine.encoding import WORD_BYTES, Instruction, decode, format_at
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, OverBudget
 from tilewright.isa.program.demands import require_within
@@ -58,8 +59,9 @@ def save(program: Program, path: str | Path) -> None:
 def load(path: str | Path, machine: Machine | None = None, budgets: Budgets = DEFAULT_BUDGETS) -> Program:
     """The program of an ELF file, with its machine rebuilt from the YAML inside.
 
-    Raises IsaError that says which check failed: not ELF, truncated, another format, a checksum (of which section),
-    the machine's hash, a size, a description. If `machine` is given, a program built for another one is refused.
+    A file of format 4 gives its program, of which fewer bytes are kept now. Raises IsaError that says which check
+    failed: not ELF, truncated, another format, a checksum (of which section), the machine's hash, a size, a
+    description. If `machine` is given, a program built for another one is refused.
     Raises OverBudget for one that asks for more than its budgets.
     """
     return from_bytes(read_image(path), str(path), machine, budgets)
@@ -107,8 +109,9 @@ def read_program(image: bytes, machine: Machine | None = None) -> Program:
     _check_frame(image)
     _check_checksums(image)
     content = _read_content(image)
-    program = _build(content, machine_of(content.notes, machine))
-    if to_bytes(program, content.tool) != image:
+    is_before = is_of_format_4(image)
+    program = _build(content, machine_of(content.notes, machine), is_before)
+    if not is_before and to_bytes(program, content.tool) != image:
         raise IsaError("headers or symbols do not agree with the content; compile the program again")
     return program
 
@@ -129,13 +132,18 @@ def _check_frame(image: bytes) -> None:
         raise IsaError(f"not a Tilewright program: its first bytes are {ident.hex()}, expected {IDENT.hex()}")
     if machine != MACHINE_NUMBER:
         raise IsaError(f"not a Tilewright program: an ELF file for machine {machine:#x}, expected {MACHINE_NUMBER:#x}")
-    if file_format != FORMAT:
-        raise IsaError(f"format {file_format}, this version reads {FORMAT}; compile the program again")
+    if file_format not in (FORMAT_4, FORMAT):
+        raise IsaError(f"format {file_format}, this version reads {FORMAT_4} and {FORMAT}; compile the program again")
     expected = table + entry_bytes * sections
     if len(image) < expected:
         raise IsaError(f"truncated: {expected} bytes expected, {len(image)} came")
     if len(image) != expected or len(image) < FILE_DIGEST_OFFSET + DIGEST_BYTES * (1 + len(HASHED)):
         raise IsaError(f"damaged: {expected} bytes expected by its header, {len(image)} came")
+
+
+def is_of_format_4(image: bytes) -> bool:
+    """Whether a program's file says so: the same program is written with other bytes now."""
+    return len(image) >= HEADER.size and HEADER.unpack_from(image)[7] == FORMAT_4
 
 
 def _check_checksums(image: bytes) -> None:
@@ -257,9 +265,9 @@ def _name_in(text: str) -> str:
     return first.partition(":")[2].strip() or "machine"
 
 
-def _build(content: _Content, machine: Machine) -> Program:
+def _build(content: _Content, machine: Machine, is_before: bool) -> Program:
     description = read_description(content.notes[NOTE_DESCRIPTION])
-    instructions = _instructions(content.text, machine)
+    instructions = tuple(_instructions(content.text, machine, instruction_bytes(machine) if is_before else None))
     program = Program(
         machine=machine,
         instructions=instructions,
@@ -272,23 +280,23 @@ def _build(content: _Content, machine: Machine) -> Program:
         input_bytes=content.sizes["inputs"],
         output_bytes=content.sizes["outputs"],
         metadata=description.metadata,
+        images=description.images,
     )
     check_sizes(program)
     return program
 
 
-def _instructions(text: bytes, machine: Machine) -> tuple[Instruction, ...]:
-    size = machine.instruction_bytes
-    if len(text) % size:
-        raise IsaError(f"section {TEXT} has {len(text)} bytes, not a multiple of {size}, the bytes of an instruction")
-    formats = {format.opcode: format for format in machine.formats.values()}
-    instructions = []
-    for start in range(0, len(text), size):
+def _instructions(text: bytes, machine: Machine, fixed_bytes: int | None) -> Iterator[Instruction]:
+    """Those of a text, each as long as its format, or all of one length."""
+    formats = machine.formats_by_opcode
+    index = start = 0
+    while start < len(text):
         try:
-            instructions.append(decode(text[start : start + size], formats))
+            size = fixed_bytes or format_at(text[start : start + WORD_BYTES], formats).bytes
+            yield decode(text[start : start + size], formats)
         except IsaError as error:
-            raise IsaError(f"instruction {start // size}: {error}") from error
-    return tuple(instructions)
+            raise IsaError(f"instruction {index}: {error}") from error
+        index, start = index + 1, start + size
 
 
 def _provenance(content: bytes, instructions: int) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program, plac
 MACHINE_NUMBER = 0x5754
 """e_machine: the letters TW. Registered numbers are small, so this one is free; e_flags holds FORMAT."""
 
-FORMAT = 4
+FORMAT = 5
 """Number of the layout that this file describes; readers refuse any other."""
 
 OWNER = b"Tilewright\0"
@@ -236,17 +237,13 @@ def section_header(section: Section, offset: int, names: bytes) -> bytes:
 def _symbols(program: Program, base: int) -> tuple[bytes, bytes]:
     """The symbol table and its strings: one function a layer, from its first instruction to the next layer's."""
     table, strings = [SYMBOL.pack(0, 0, 0, 0, 0, 0)], bytearray(b"\0")
-    size = program.machine.instruction_bytes
     firsts = [*(layer.first_instruction for layer in program.layers), len(program.instructions)]
+    places = [0, *accumulate(instruction.format.bytes for instruction in program.instructions)]
     for layer, end in zip(program.layers, firsts[1:], strict=True):
         if "\0" in layer.name or not 0 <= layer.first_instruction <= end:
             raise IsaError(f"layer {layer.name!r} cannot be a symbol: instructions {layer.first_instruction} to {end}")
-        address = base + layer.first_instruction * size
-        table.append(
-            SYMBOL.pack(
-                len(strings), GLOBAL_FUNCTION, 0, _number(TEXT), address, (end - layer.first_instruction) * size
-            )
-        )
+        first, size = places[layer.first_instruction], places[end] - places[layer.first_instruction]
+        table.append(SYMBOL.pack(len(strings), GLOBAL_FUNCTION, 0, _number(TEXT), base + first, size))
         strings += layer.name.encode() + b"\0"
     return b"".join(table), bytes(strings)
 

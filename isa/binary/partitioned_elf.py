@@ -11,7 +11,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, assert_never, cast
@@ -20,7 +20,17 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
 from tilewright.isa.binary import elf
-from tilewright.isa.binary.description import list_of, mapping, natural, text, texts
+from tilewright.isa.binary.description import (
+    IMAGES,
+    images_content,
+    images_of,
+    list_of,
+    mapping,
+    natural,
+    text,
+    texts,
+    with_images,
+)
 from tilewright.isa.binary.elf_writer import (
     CHECKSUMS,
     DIGEST_BYTES,
@@ -50,6 +60,7 @@ from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets
 from tilewright.isa.program.demands import require_within
+from tilewright.isa.program.images import require_images
 from tilewright.isa.program.partitioned import (
     VALUE_DTYPES,
     HostNode,
@@ -176,6 +187,7 @@ def _describe(network: Partitioned) -> bytes:
         "inputs": [asdict(value) for value in network.inputs],
         "outputs": [asdict(value) for value in network.outputs],
         "metadata": dict(network.metadata),
+        **images_content(network.images),
         "segments": [
             {
                 "kind": _kind(segment),
@@ -200,9 +212,10 @@ def partitioned_from_bytes(
     with elf.naming(name):
         _check_frame(image)
         _check_checksums(image)
-        network, tool = _read(image, machine)
+        content = _read(image)
+        network = _build(content, elf.machine_of(content.notes, machine))
         require_within(network.programs, budgets)
-        if partitioned_to_bytes(network, tool) != image:
+        if not content.is_of_before and partitioned_to_bytes(network, content.tool) != image:
             raise IsaError("headers do not agree with the content; compile the network again")
         return network
 
@@ -243,7 +256,22 @@ def _damaged_sections(image: bytes) -> list[str]:
     return damaged
 
 
-def _read(image: bytes, given: Machine | None) -> tuple[Partitioned, str]:
+@dataclass(frozen=True, slots=True)
+class _Content:
+    notes: Mapping[int, bytes]  # by type
+    segments: Mapping[str, bytes]  # by section
+
+    @property
+    def tool(self) -> str:
+        return elf.decoded(self.notes[NOTE_TOOL], "tool version")
+
+    @property
+    def is_of_before(self) -> bool:
+        """Whether a program in it has a format of before, so that it would be written with other bytes."""
+        return any(elf.is_of_format_4(content) for name, content in self.segments.items() if name.startswith(".npu."))
+
+
+def _read(image: bytes) -> _Content:
     try:
         sections = {section.name: section for section in ELFFile(BytesIO(image)).iter_sections()}
         if sum(int(section["sh_size"]) for section in sections.values()) > len(image):
@@ -261,27 +289,29 @@ def _read(image: bytes, given: Machine | None) -> tuple[Partitioned, str]:
         raise
     except Exception as error:  # pyelftools raises whatever its parser trips over in a malformed file
         raise IsaError(f"not a readable ELF file: {error}") from error
-    machine = elf.machine_of(notes, given)
-    return _build(notes[NOTE_SEGMENTS], contents, machine), elf.decoded(notes[NOTE_TOOL], "tool version")
+    return _Content(notes, contents)
 
 
-def _build(description: bytes, contents: Mapping[str, bytes], machine: Machine) -> Partitioned:
+def _build(content: _Content, machine: Machine) -> Partitioned:
     try:
-        content = json.loads(description)
+        description = json.loads(content.notes[NOTE_SEGMENTS])
     except (ValueError, RecursionError) as error:
         raise IsaError(f"the description of the segments is not JSON: {error}") from error
-    top = mapping(content, "segments", ("inputs", "outputs", "metadata", "segments"))
+    top = mapping(with_images(description), "segments", ("inputs", "outputs", "metadata", "segments", IMAGES))
 
     def segment(value: Any, path: str) -> Segment:
-        return _segment(value, path, contents, machine)
+        return _segment(value, path, content.segments, machine)
 
-    return Partitioned(
+    network = Partitioned(
         machine,
         list_of(top["segments"], "segments", segment),
         list_of(top["inputs"], "inputs", _input),
         list_of(top["outputs"], "outputs", _value),
         texts(top["metadata"], "metadata"),
+        images_of(top[IMAGES]),
     )
+    require_images(network.images, network.inputs, network.outputs)
+    return network
 
 
 def _segment(value: Any, path: str, contents: Mapping[str, bytes], machine: Machine) -> Segment:

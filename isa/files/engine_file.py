@@ -9,11 +9,14 @@ from tilewright.isa.files.keys import ENGINE_SECTIONS, ENGINES, OFF_CHIP, TEMPLA
 from tilewright.isa.files.reader import Reader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.key_kinds import EngineKind
-from tilewright.isa.machine.engine import Engine, Systolic
+from tilewright.isa.machine.engine import Direction, Engine, Systolic
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.table import facet_of
 
 PATH = "engines"
+
+MOST_ENGINES = 32
+"""Instructions have a wait count for each engine, and benches a bit."""
 
 
 class EngineReader:
@@ -23,7 +26,7 @@ class EngineReader:
         self._reader = reader
         self._places = places
 
-    def read(self, tree: Tree | None, array: Systolic, lanes: int) -> dict[str, Engine]:
+    def read(self, tree: Tree | None, array: Systolic | None, lanes: int) -> dict[str, Engine]:
         """Every engine whose template is known, in file order; the sizes are the machine's own."""
         engines: dict[str, Engine] = {}
         kinds: dict[str, EngineKind] = {}
@@ -31,7 +34,9 @@ class EngineReader:
             kind = self._kind(name, child)
             if kind is not None:
                 kinds[name] = kind
-                engines[name] = self._engine(name, len(engines), kind, child, array, lanes)
+                engine = self._engine(name, len(engines), kind, child, array, lanes)
+                if engine is not None:
+                    engines[name] = engine
         if tree is not None and isinstance(tree.value, Mapping):
             self._check_kinds(tree, kinds)
         return engines
@@ -55,7 +60,9 @@ class EngineReader:
         )
         return None
 
-    def _engine(self, name: str, number: int, kind: EngineKind, tree: Tree, array: Systolic, lanes: int) -> Engine:
+    def _engine(
+        self, name: str, number: int, kind: EngineKind, tree: Tree, array: Systolic | None, lanes: int
+    ) -> Engine | None:
         path, known = f"{PATH}.{name}", ENGINE_SECTIONS[kind].keys
         keys = self._reader.mapping(tree, path, known)
         queue = self._reader.number(keys, path, "queue", known)
@@ -71,18 +78,33 @@ class EngineReader:
         facet = facet_of(kind.template)
         own = [key for key in facet.keys(kind.direction) if key in keys]
         said = {key: self._reader.number(keys, path, key, known) for key in own}
-        return Engine(name, number, queue, **reach, settings=facet.settings(kind.direction, said, array, lanes))
+        settings = facet.settings(kind.direction, said, array, lanes)
+        if settings is None:
+            missing = " and ".join(key for key in facet.keys(kind.direction) if key not in said)
+            self._reader.complain(tree.where, path, f"says no {missing}, and the machine has no `array` that says it")
+            return None
+        self._check_multiples(keys, path, said, lanes)
+        return Engine(name, number, queue, **reach, settings=settings)
+
+    def _check_multiples(self, keys: Mapping[str, Tree], path: str, said: Mapping[str, int], lanes: int) -> None:
+        for side in ("rows", "cols"):
+            if said.get(side, 0) % lanes:
+                message = f"{said[side]} is not a multiple of lanes = {lanes}"
+                self._reader.complain(keys[side].where, f"{path}.{side}", message)
 
     def _check_kinds(self, tree: Tree, kinds: Mapping[str, EngineKind]) -> None:
-        """A machine has one engine of each kind that has a usual name, and at most one of the others."""
+        """Words come from DRAM and go there, so that a machine has engines for both; of the others, any number."""
         for kind in ENGINE_SECTIONS:
             found = [name for name, other in kinds.items() if kind == other]
             usual = [name for name, other in USUAL_KINDS.items() if other == kind]
-            if usual and not found:
+            if kind.direction is not None and not found:
                 self._reader.complain(tree.where, PATH, f"the key {usual[0]!r} is missing: a {kind}")
-            elif len(found) > 1:
-                message = f"expected one {kind}, not {len(found)}: {', '.join(found)}"
+            elif kind.direction is Direction.OUT and len(found) > 1:
+                message = f"expected one {kind}, not {len(found)}: {', '.join(found)}; beats of one bus cannot be mixed"
                 self._reader.complain(tree.where, PATH, message)
+        if len(kinds) > MOST_ENGINES:
+            message = f"has {len(kinds)} engines; expected at most {MOST_ENGINES}, each with a wait count in every word"
+            self._reader.complain(tree.where, PATH, message)
 
 
 def _writes_dram(tree: Tree) -> bool:

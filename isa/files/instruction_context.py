@@ -15,8 +15,6 @@ from tilewright.isa.machine.memory import DRAM, Dram, Memory
 class MachineSizes:
     """What instructions need to know of the rest of the file."""
 
-    rows: int
-    cols: int
     lanes: int
     is_array_known: bool  # False: the sizes are stand-ins, and nothing that follows from them is a fault
     rounding: Rounding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tilewright.isa.errors import did_you_mean
@@ -25,9 +26,10 @@ from tilewright.isa.machine.encoding import (
     Operand,
     lay_out_fields,
 )
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.templates.lookups import table_violations
+from tilewright.isa.templates.shared_ports import shared_ports
 from tilewright.isa.templates.table import facet_of
 
 MAX_INSTRUCTION_BITS = 2048
@@ -35,15 +37,17 @@ MAX_INSTRUCTION_BITS = 2048
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An instruction as the file has it."""
+    """An instruction of one engine, as the file has it: `name` is what the file calls it, for all of its engines."""
 
+    name: str
     mnemonic: str
     tree: Tree
     keys: Mapping[str, Tree]
+    engine: Engine | None
 
     @property
     def path(self) -> str:
-        return f"instructions.{self.mnemonic}"
+        return f"instructions.{self.name}"
 
 
 class InstructionReader:
@@ -59,30 +63,65 @@ class InstructionReader:
         """Every instruction that is right; what is wrong with the others is noted."""
         entries = self._entries(tree)
         formats: list[InstructionFormat] = []
+        faulty: set[str] = set()
         for entry, opcode in zip(entries, self._opcodes(entries), strict=True):
+            if entry.name in faulty:
+                continue  # of another of its engines, the same was complained of
             before = self._reader.complaint_count
             format = self._read_instruction(entry, opcode)
-            if format is not None and self._reader.complaint_count == before:
+            if self._reader.complaint_count > before:
+                faulty.add(entry.name)
+            elif format is not None:
                 formats.append(format)
-        places = {entry.mnemonic: entry.tree.where for entry in entries}
+        of_mnemonic = {entry.mnemonic: entry for entry in entries}
         for mnemonic, message in self._disagreements(formats):
-            self._reader.complain(places[mnemonic], f"instructions.{mnemonic}", message)
+            entry = of_mnemonic[mnemonic]
+            self._reader.complain(entry.tree.where, entry.path, message)
         return formats
 
     def _entries(self, tree: Tree | None) -> list[_Entry]:
-        """The instructions that the machine has: those whose `if` does not leave them out."""
-        entries = [
-            _Entry(mnemonic, child, self._reader.mapping(child, f"instructions.{mnemonic}", INSTRUCTION_KEYS))
-            for mnemonic, child in self._reader.open_mapping(tree, "instructions").items()
-        ]
-        return [entry for entry in entries if "if" not in entry.keys or self._number(entry, "if") == 1]
+        """The instructions that the machine has, one for each of their engines: those that `if` does not leave out."""
+        entries: list[_Entry] = []
+        for name, child in self._reader.open_mapping(tree, "instructions").items():
+            path = f"instructions.{name}"
+            keys = self._reader.mapping(child, path, INSTRUCTION_KEYS)
+            if "if" in keys and self._reader.number(keys, path, "if", INSTRUCTION_KEYS) != 1:
+                continue
+            first, *others = self._read_engines(keys.get("engine"), f"{path}.engine")
+            entries.append(_Entry(name, name, child, keys, first))
+            others_keys = {key: value for key, value in keys.items() if key != "opcode"}
+            entries += [_Entry(name, f"{name}_{engine}", child, others_keys, engine) for engine in others]
+        self._check_mnemonics(entries)
+        return entries
 
-    def _number(self, entry: _Entry, key: str) -> int:
-        return self._reader.number(entry.keys, entry.path, key, INSTRUCTION_KEYS)
+    def _check_mnemonics(self, entries: Sequence[_Entry]) -> None:
+        named = {entry.name for entry in entries}
+        for entry in entries:
+            if entry.mnemonic != entry.name and entry.mnemonic in named:
+                message = f"on {entry.engine} it is called {entry.mnemonic}, as another instruction is; rename that"
+                self._reader.complain(entry.tree.where, entry.path, message)
+
+    def _read_engines(self, tree: Tree | None, path: str) -> Sequence[Engine | None]:
+        """The engines that an entry names, at least one; None for one that is not there."""
+        engines = self._machine.engines
+        if tree is not None and isinstance(tree.value, tuple):
+            named = self._reader.words(tree, path, list(engines))
+            if not tree.value:
+                self._reader.complain(tree.where, path, "expected at least one engine")
+            return [engines[name] for name in named] or [None]
+        name = self._reader.word(tree, path)
+        if tree is not None and name not in engines and engines:
+            hint = did_you_mean(name, list(engines))
+            self._reader.complain(tree.where, path, f"unknown engine {name!r}{hint}; expected {', '.join(engines)}")
+        return [engines.get(name)]
 
     def _opcodes(self, entries: Sequence[_Entry]) -> Iterator[int]:
         """The opcode of each entry: what it says, or the next that no entry says."""
-        chosen = {entry.mnemonic: self._number(entry, "opcode") for entry in entries if "opcode" in entry.keys}
+        chosen = {
+            entry.mnemonic: self._reader.number(entry.keys, entry.path, "opcode", INSTRUCTION_KEYS)
+            for entry in entries
+            if "opcode" in entry.keys
+        }
         free = iter(sorted(set(range(1, 1 << OPCODE_BITS)) - set(chosen.values())))
         taken: dict[int, str] = {}
         for entry in entries:
@@ -97,10 +136,11 @@ class InstructionReader:
             yield opcode
 
     def _read_instruction(self, entry: _Entry, opcode: int) -> InstructionFormat | None:
-        engine = self._read_engine(entry)
+        engine = entry.engine
         if engine is None or self._uses_faulty_memory(entry):
             return None
-        declared = self._read_declarations(entry, engine)
+        with self._sizes_of(engine):
+            declared = self._read_declarations(entry, engine)
         if declared is None:
             return None
         statement = self._statements.read(entry.keys["do"], f"{entry.path}.do", engine, declared)
@@ -111,14 +151,15 @@ class InstructionReader:
         self._check_format(entry, format)
         return format
 
-    def _read_engine(self, entry: _Entry) -> Engine | None:
-        engines, path = self._machine.engines, f"{entry.path}.engine"
-        name = self._reader.word(entry.keys.get("engine"), path)
-        if name not in engines and "engine" in entry.keys and engines:
-            hint = did_you_mean(name, list(engines))
-            message = f"unknown engine {name!r}{hint}; expected {', '.join(engines)}"
-            self._reader.complain(entry.keys["engine"].where, path, message)
-        return engines.get(name)
+    @contextmanager
+    def _sizes_of(self, engine: Engine) -> Iterator[None]:
+        """Rows and cols are the engine's own in what is read of its instructions."""
+        names = dict(self._reader.names)
+        if isinstance(engine.settings, Systolic):
+            self._reader.names.update(rows=engine.settings.rows, cols=engine.settings.cols)
+        yield
+        self._reader.names.clear()
+        self._reader.names.update(names)
 
     def _uses_faulty_memory(self, entry: _Entry) -> bool:
         sides = [entry.keys[key].value for key in ("from", "to") if key in entry.keys]
@@ -236,8 +277,9 @@ class InstructionReader:
 
     def _disagreements(self, formats: Sequence[InstructionFormat]) -> Iterator[tuple[str, str]]:
         """(mnemonic, what is wrong) of instructions that cannot be in one machine."""
-        for template in Template:
-            own = [format for format in formats if format.engine.template is template]
-            yield from facet_of(template).disagreements(own)
+        for engine in self._machine.engines.values():
+            own = [format for format in formats if format.engine is engine]
+            yield from facet_of(engine.template).disagreements(own)
+        yield from shared_ports(formats)
         if self._machine.is_array_known:
             yield from table_violations(formats, self._machine.memories)

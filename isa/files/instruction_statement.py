@@ -14,7 +14,7 @@ from tilewright.isa.language.expressions import Expr, Scope
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.language.statement import Statement, parse_statement
-from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.memory import storage_bits
 from tilewright.isa.templates.table import facet_of
 
@@ -41,19 +41,20 @@ class StatementReader:
         try:
             if not STATEMENT.may_be(text):
                 raise IsaError(f"{short(text)} is not a statement: expected `{declared.destination.name} = expression`")
-            return parse_statement(text, self._scope(declared, result))
+            return parse_statement(text, self._scope(declared, result, engine))
         except IsaError as error:
             self._reader.complain(tree.where, path, f"{error}{_cut_hint(text)}")
             return None
 
-    def _scope(self, declared: Declarations, result: IntegerType) -> Scope:
+    def _scope(self, declared: Declarations, result: IntegerType, engine: Engine) -> Scope:
+        array = engine.settings if isinstance(engine.settings, Systolic) else None
         return Scope(
             sources={source.name: source.element.types for source in declared.sources},
             immediates=declared.immediates,
             destination=declared.destination.name,
             destination_type=result,
             reduce_trips=prod(1 << loop.bits for loop in declared.loops if loop.is_reduce),
-            dot_length=self._machine.rows,
+            dot_length=self._machine.lanes if array is None else array.rows,  # others are refused a dot
             rounding=self._machine.rounding,
             blocks={source.name: source.block for source in declared.sources},
             lanes=self._machine.lanes,

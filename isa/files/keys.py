@@ -128,7 +128,10 @@ STATEMENT = Word(
 
 INSTRUCTION_KEYS = {
     "about": Key(Word(), "What it does, in a line; the manual prints it.", is_needed=False),
-    "engine": Key(Word(), "The engine that runs it."),
+    "engine": Key(
+        Either((Word(), Words())),
+        "The engine that runs it, or a list: the first one's instruction is called NAME, that of another NAME_ENGINE.",
+    ),
     "opcode": Key(Whole(0, (1 << OPCODE_BITS) - 1), "Its number; the next free one if left out.", is_needed=False),
     "if": Key(
         Whole(0, 1),
@@ -176,7 +179,11 @@ MACHINE_KEYS = {
         "What round_shift does with a tie: to the even neighbour, up, or away from zero.",
         changes_values=True,
     ),
-    "array": Key(Section(ARRAY_KEYS), "The systolic array."),
+    "array": Key(
+        Section(ARRAY_KEYS),
+        "The sizes of systolic arrays that say none of their own; a machine without arrays needs it not.",
+        is_needed=False,
+    ),
     "lanes": Key(SIZE, "Elements that the vector engine works on side by side."),
     "wait_bits": Key(Whole(4, 32), "Width of a wait count: an engine runs fewer than 2**wait_bits instructions."),
     "dram": Key(Section(DRAM_KEYS), "The memory behind the AXI4 bus."),
@@ -193,7 +200,7 @@ MACHINE_KEYS = {
     "memories": Key(Names(MEMORY, excluded=(DRAM,)), "On-chip memories by name."),
     "engines": Key(
         ENGINES,
-        "Engines by name: which memories each has ports to, and its queue.",
+        "Engines by name, any number of each template: which memories each has ports to, and its queue.",
     ),
     "instructions": Key(Names(Section(INSTRUCTION_KEYS)), "Instructions by mnemonic."),
 }

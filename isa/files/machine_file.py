@@ -76,14 +76,11 @@ class _Builder:
         name = self.reader.word(top["name"], "name") if "name" in top else self._name
         about = self.reader.word(top.get("about"), "about")
         self._read_parameters(top.get("parameters"))
-        array = self.reader.mapping(top.get("array"), "array", ARRAY_KEYS)
-        rows = self.reader.number(array, "array", "rows", ARRAY_KEYS)
-        cols = self.reader.number(array, "array", "cols", ARRAY_KEYS)
-        self.reader.names.update(rows=rows, cols=cols)
+        array = self._read_array(top.get("array"))
         lanes = self.reader.number(top, "", "lanes", MACHINE_KEYS)
         self.reader.names.update(lanes=lanes)
-        is_read = self.reader.complaint_count == 0
-        for side, count in (("rows", rows), ("cols", cols)):
+        is_read = self.reader.complaint_count == 0 and array is not None
+        for side, count in () if array is None else (("rows", array.rows), ("cols", array.cols)):
             if is_read and count % lanes:
                 self.reader.complain(
                     top["lanes"].where, "lanes", f"array.{side} = {count} is not a multiple of lanes = {lanes}"
@@ -95,32 +92,28 @@ class _Builder:
         fetch_beats = self.reader.number_or(USUAL_FETCH_BEATS, top, "", "fetch_beats", MACHINE_KEYS)
         counting = self._read_counting(top.get("counters"))
         self._read_memories(top.get("memories"))
-        self._engines = EngineReader(self.reader, self._places()).read(top.get("engines"), Systolic(rows, cols), lanes)
+        self._engines = EngineReader(self.reader, self._places()).read(top.get("engines"), array, lanes)
         formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
         if self.reader.complaint_count:
             raise MachineFileError(self.reader.complaints())
-        bits = max((format.bits for format in formats), default=8)
-        step = max(8, dram.bus_bytes)
         return Machine(
             name=name,
             about=about,
             rounding=self._rounding,
             wait_bits=wait_bits,
+            lanes=lanes,
             dram=dram,
             memories=self._memories,
             engines=self._engines,
             fetch_beats=fetch_beats,
             counting=counting,
             formats={format.mnemonic: format for format in formats},
-            instruction_bytes=-(-bits // (8 * step)) * step,
             text=_canonical(self._tree, name),
         )
 
     def _sizes(self, wait_bits: int, dram: Dram) -> MachineSizes:
         names = self.reader.names
         return MachineSizes(
-            rows=names["rows"],
-            cols=names["cols"],
             lanes=names["lanes"],
             is_array_known=self._is_array_known,
             rounding=self._rounding,
@@ -130,6 +123,15 @@ class _Builder:
             faulty_memories=tuple(self._faulty_memories),
             engines=self._engines,
         )
+
+    def _read_array(self, tree: Tree | None) -> Systolic | None:
+        """The sizes of arrays that have none of their own; expressions may use them as rows and cols."""
+        if tree is None:
+            return None
+        keys = self.reader.mapping(tree, "array", ARRAY_KEYS)
+        rows, cols = (self.reader.number(keys, "array", side, ARRAY_KEYS) for side in ("rows", "cols"))
+        self.reader.names.update(rows=rows, cols=cols)
+        return Systolic(rows, cols)
 
     def _places(self) -> list[str]:
         """Every memory that an engine may name."""

@@ -1,7 +1,8 @@
 """Instruction formats: from a loop nest and a statement to fields at bit positions, and instructions as values.
 
-A word of an instruction, from bit 0: the opcode, one wait count per engine, the loops' trip counts (stored minus one),
-per operand its region (DRAM only), base and strides, the immediates, the flags. Nobody chooses a position by hand.
+An instruction, from bit 0: the opcode, one wait count per engine, the loops' trip counts (stored minus one), per
+operand its region (DRAM only), base and strides, the immediates, the flags. Nobody chooses a position by hand. It takes
+as many whole words of WORD_BYTES as that needs; the opcode, which tells how many, is in the first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from tilewright.isa.machine.memory import DRAM, Element
 
 OPCODE = "opcode"
 OPCODE_BITS = 8
+WORD_BYTES = 4
+"""The length of every instruction is a multiple of this."""
+
 ACCUMULATE = "accumulate"
 """The only flag: add the statement's sum to the destination's old value."""
 
@@ -139,6 +143,11 @@ class InstructionFormat:
         return last.low_bit + last.type.bits
 
     @cached_property
+    def bytes(self) -> int:
+        """The length of the encoded instruction: that of its fields, in whole words."""
+        return -(-self.bits // (8 * WORD_BYTES)) * WORD_BYTES
+
+    @cached_property
     def positions(self) -> Mapping[str, int]:
         """The position in `fields` of each field, by its name."""
         return {field.name: position for position, field in enumerate(self.fields)}
@@ -167,6 +176,13 @@ class InstructionFormat:
             for operand in self.operands
         }
         return {name: itemgetter(*own) if own else itemgetter(slice(0)) for name, own in places.items()}
+
+    @cached_property
+    def meaning(self) -> Hashable:
+        """What it does and which fields say it: equal for instructions that do the same on different engines."""
+        fields = tuple((field.name, field.type) for field in self.fields)
+        operands, immediates = (*self.sources, self.destination), tuple(self.immediates.items())
+        return self.loops, operands, immediates, self.has_accumulate, self.statement, fields
 
     @cached_property
     def shape(self) -> Callable[[tuple[int, ...]], Hashable]:
@@ -325,24 +341,23 @@ def make_instruction(format: InstructionFormat, values: Mapping[str, int]) -> In
     return Instruction(format, tuple(full))
 
 
-def encode(instruction: Instruction, instruction_bytes: int) -> bytes:
-    """The instruction as `instruction_bytes` bytes, little endian; unused high bits are zero."""
+def encode(instruction: Instruction) -> bytes:
+    """The instruction as the bytes of its format, little endian; unused high bits are zero."""
     word = 0
     for field, value in zip(instruction.format.fields, instruction.values, strict=True):
         word |= ((value - field.stored_minus) & ((1 << field.type.bits) - 1)) << field.low_bit
-    return word.to_bytes(instruction_bytes, "little")
+    return word.to_bytes(instruction.format.bytes, "little")
 
 
-def decode(word_bytes: bytes, formats: Mapping[int, InstructionFormat]) -> Instruction:
-    """The instruction that `encode` made; `formats` is by opcode.
+def decode(encoded: bytes, formats: Mapping[int, InstructionFormat]) -> Instruction:
+    """The instruction that `encode` made, from its bytes, which zeros may follow; `formats` is by opcode.
 
-    Raises IsaError for an unknown opcode or a set bit outside every field.
+    Raises IsaError for an unknown opcode, missing bytes or a set bit outside every field.
     """
-    word = int.from_bytes(word_bytes, "little")
-    opcode = word & ((1 << OPCODE_BITS) - 1)
-    if opcode not in formats:
-        raise IsaError(f"unknown opcode {opcode}; the machine has: {', '.join(map(str, sorted(formats)))}")
-    format = formats[opcode]
+    format = format_at(encoded, formats)
+    if len(encoded) < format.bytes:
+        raise IsaError(f"{format.mnemonic} has {format.bytes} bytes; {len(encoded)} came")
+    word = int.from_bytes(encoded, "little")
     if word >> format.bits:
         raise IsaError(f"{format.mnemonic}: bits are set above its last field (bit {format.bits})")
     values = []
@@ -352,3 +367,11 @@ def decode(word_bytes: bytes, formats: Mapping[int, InstructionFormat]) -> Instr
             stored -= 1 << field.type.bits
         values.append(stored + field.stored_minus)
     return Instruction(format, tuple(values))
+
+
+def format_at(encoded: bytes, formats: Mapping[int, InstructionFormat]) -> InstructionFormat:
+    """The format of the instruction that some bytes begin with. Raises IsaError for an unknown opcode."""
+    opcode = int.from_bytes(encoded[:WORD_BYTES], "little") & ((1 << OPCODE_BITS) - 1)
+    if opcode not in formats:
+        raise IsaError(f"unknown opcode {opcode}; the machine has: {', '.join(map(str, sorted(formats)))}")
+    return formats[opcode]

@@ -88,3 +88,15 @@ class Engine:
         """The settings of a DMA engine."""
         assert isinstance(self.settings, Dma), f"{self.name} is no DMA engine"
         return self.settings
+
+    @property
+    def array(self) -> Systolic:
+        """The sizes of a systolic array."""
+        assert isinstance(self.settings, Systolic), f"{self.name} is no systolic array"
+        return self.settings
+
+    @property
+    def vector(self) -> Vector:
+        """The settings of a vector engine."""
+        assert isinstance(self.settings, Vector), f"{self.name} is no vector engine"
+        return self.settings

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -11,8 +12,8 @@ from html import escape
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.engine import Direction, Engine, Systolic, Template, Vector
+from tilewright.isa.machine.encoding import WORD_BYTES, InstructionFormat
+from tilewright.isa.machine.engine import Direction, Engine, Systolic, Template
 from tilewright.isa.machine.memory import Dram, Memory
 from tilewright.isa.machine.shown import html_table
 
@@ -39,19 +40,19 @@ class Machine:
     about: str
     rounding: Rounding
     wait_bits: int  # width of one wait count; an engine runs at most 2**wait_bits - 1 instructions a program
+    lanes: int  # elements of a word of tensors, and of what a vector engine works on in a cycle
     dram: Dram
     memories: Mapping[str, Memory]  # on chip, in file order
     engines: Mapping[str, Engine]  # by name, in file order
     fetch_beats: int  # beats of program that fetch holds or has asked for
     counting: Counting
     formats: Mapping[str, InstructionFormat]  # by mnemonic, in file order
-    instruction_bytes: int
     text: str
 
     def __repr__(self) -> str:
         kib = sum(memory.bytes for memory in self.memories.values()) / 1024
         return (
-            f"<Machine {self.name}: {self.array.rows}×{self.array.cols} array, {self.vector.lanes} lanes, "
+            f"<Machine {self.name}: {self.arrays_text}, {self.lanes} lanes, "
             f"{kib:g} KiB on chip, {self.dram.bus_bytes} bytes a cycle; {len(self.formats)} instructions>"
         )
 
@@ -80,28 +81,38 @@ class Machine:
         """The engines of a kind, in file order."""
         return tuple(engine for engine in self.engines.values() if engine.template is template)
 
-    def dma(self, direction: Direction) -> Engine:
-        """The DMA engine of a direction: a machine has one."""
-        return next(engine for engine in self.of(Template.DMA) if engine.dma.direction is direction)
+    def dma(self, direction: Direction) -> tuple[Engine, ...]:
+        """The DMA engines of a direction, in file order."""
+        return tuple(engine for engine in self.of(Template.DMA) if engine.dma.direction is direction)
 
     @cached_property
     def array(self) -> Systolic:
-        """The sizes of the systolic array: a machine has one."""
-        (settings,) = (engine.settings for engine in self.of(Template.SYSTOLIC))
-        assert isinstance(settings, Systolic)
-        return settings
+        """The sizes that estimates count with: those of its first array; without one, a word each way."""
+        return next((engine.array for engine in self.of(Template.SYSTOLIC)), Systolic(self.lanes, self.lanes))
+
+    @property
+    def arrays_text(self) -> str:
+        """Its arrays in words: `16×16 array`, `4 arrays of 8×8`, `arrays of 16×16 and 8×8`, `no array`."""
+        sizes = [f"{engine.array.rows}×{engine.array.cols}" for engine in self.of(Template.SYSTOLIC)]
+        match len(sizes), len(set(sizes)):
+            case 0, _:
+                return "no array"
+            case 1, _:
+                return f"{sizes[0]} array"
+            case count, 1:
+                return f"{count} arrays of {sizes[0]}"
+            case _:
+                return f"arrays of {', '.join(sizes[:-1])} and {sizes[-1]}"
 
     @cached_property
-    def vector(self) -> Vector:
-        """The settings of the vector engine: a machine has one."""
-        (settings,) = (engine.settings for engine in self.of(Template.VECTOR))
-        assert isinstance(settings, Vector)
-        return settings
+    def products_a_cycle(self) -> int:
+        """Elements of all its arrays, each of which multiplies once in a cycle."""
+        return sum(engine.array.rows * engine.array.cols for engine in self.of(Template.SYSTOLIC))
 
     def with_lanes(self, lanes: int) -> Machine:
         """The machine with vector engines of another width, to look at the hardware of some lanes: it runs nothing."""
-        narrow = {e.name: replace(e, settings=replace(self.vector, lanes=lanes)) for e in self.of(Template.VECTOR)}
-        return replace(self, engines={**self.engines, **narrow})
+        narrow = {e.name: replace(e, settings=replace(e.vector, lanes=lanes)) for e in self.of(Template.VECTOR)}
+        return replace(self, lanes=lanes, engines={**self.engines, **narrow})
 
     def formats_of(self, of: Engine | Template) -> tuple[InstructionFormat, ...]:
         """The instructions of an engine, or of all engines of a kind."""
@@ -120,15 +131,38 @@ class Machine:
         }
 
     @cached_property
+    def alike(self) -> Mapping[str, tuple[InstructionFormat, ...]]:
+        """For each mnemonic, the instructions that do the same, each on another engine; itself among them."""
+        groups: dict[Hashable, list[InstructionFormat]] = {}
+        on_engine: Counter[Hashable] = Counter()  # an engine may have two that do the same: these are not alike
+        for format in self.formats.values():
+            meaning = format.engine.template, format.meaning
+            groups.setdefault((*meaning, on_engine[format.engine, meaning]), []).append(format)
+            on_engine[format.engine, meaning] += 1
+        return {format.mnemonic: tuple(group) for group in groups.values() for format in group}
+
+    @cached_property
+    def distinct_formats(self) -> tuple[InstructionFormat, ...]:
+        """The instructions that do different things: of those that are alike, the first; in file order."""
+        return tuple(format for format in self.formats.values() if self.alike[format.mnemonic][0] is format)
+
+    @cached_property
+    def formats_by_opcode(self) -> Mapping[int, InstructionFormat]:
+        return {format.opcode: format for format in self.formats.values()}
+
+    @cached_property
+    def longest_instruction_bytes(self) -> int:
+        return max((format.bytes for format in self.formats.values()), default=WORD_BYTES)
+
+    @cached_property
     def table_memories(self) -> tuple[str, ...]:
         """Memories that a `lut(…)` reads, in file order; in hardware each lane has one of its own."""
         looked_up = {table.memory for format in self.formats.values() for table in format.tables}
         return tuple(name for name in self.memories if name in looked_up)
 
-    @cached_property
-    def vector_sources(self) -> int:
-        """Sources of the vector engine that read a word an iteration: as many as any of its instructions has."""
-        return max((len(format.streams) for format in self.formats_of(Template.VECTOR)), default=0)
+    def vector_sources(self, of: Engine | Template = Template.VECTOR) -> int:
+        """Sources that a vector engine reads a word of in an iteration: as many as any instruction of its own has."""
+        return max((len(format.streams) for format in self.formats_of(of)), default=0)
 
     @property
     def max_instructions_per_engine(self) -> int:

@@ -11,6 +11,7 @@ from tilewright.isa import timing
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionField, InstructionFormat, Operand
+from tilewright.isa.machine.engine import Engine, Systolic, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.pages.show import kib_text, loops_text, word_text
@@ -38,11 +39,13 @@ def difference(a: Machine, b: Machine) -> tuple[str, ...]:
 
 
 def _sizes(a: Machine, b: Machine) -> Iterator[str]:
-    old, new = a.array, b.array
-    if old != new:
-        macs = f"{old.rows * old.cols} → {new.rows * new.cols} MACs a cycle"
-        yield f"array: {old.rows}×{old.cols} → {new.rows}×{new.cols}, {macs}"
-    yield from _change("lanes", a.vector.lanes, b.vector.lanes)
+    for one, other in _arrays_of_both(a, b):
+        old, new = one.array, other.array
+        if old != new:
+            macs = f"{old.rows * old.cols} → {new.rows * new.cols} MACs a cycle"
+            what = "array" if len(a.of(Template.SYSTOLIC)) == 1 else f"engines.{one}"
+            yield f"{what}: {old.rows}×{old.cols} → {new.rows}×{new.cols}, {macs}"
+    yield from _change("lanes", a.lanes, b.lanes)
     yield from _change("rounding", a.rounding.value, b.rounding.value)
     yield from _change("wait_bits", a.wait_bits, b.wait_bits)
     yield from _change("fetch_beats", a.fetch_beats, b.fetch_beats)
@@ -83,11 +86,20 @@ def _memory(path: str, a: Memory, b: Memory) -> Iterator[str]:
 
 
 def _engines(a: Machine, b: Machine) -> Iterator[str]:
-    for name, engine in a.engines.items():
-        other = b.engines[name]
+    for name in dict.fromkeys((*a.engines, *b.engines)):
+        engine, other = a.engines.get(name), b.engines.get(name)
+        if engine is None or other is None:
+            found = engine or other
+            assert found is not None
+            yield f"engines.{name}: {'added' if engine is None else 'removed'}, a {found.template} engine"
+            continue
+        if engine.template is not other.template:
+            yield f"engines.{name}: template {engine.template} → {other.template}"
+            continue
         yield from _change(f"engines.{name}.queue", engine.queue_depth, other.queue_depth)
         old, new = asdict(engine.settings), asdict(other.settings)
-        for key in facet_of(engine.template).keys(old.get("direction")):
+        sizes = () if isinstance(engine.settings, Systolic) else facet_of(engine.template).keys(old.get("direction"))
+        for key in sizes:  # those of an array are told above
             yield from _change(f"engines.{name}.{key}", old[key] or "usual", new.get(key) or "usual")
         yield from _reach(f"engines.{name}.reads", engine.reads, other.reads)
         yield from _reach(f"engines.{name}.writes", engine.writes, other.writes)
@@ -111,7 +123,8 @@ def _instructions(a: Machine, b: Machine) -> Iterator[str]:
             yield f"{path}: removed"
         elif name not in a.formats:
             format = b.formats[name]
-            yield f"{path}: added, {format.engine} opcode {format.opcode}, {format.bits} bits: {format.statement.text}"
+            length = f"{format.bits} bits in {format.bytes} bytes"
+            yield f"{path}: added, {format.engine} opcode {format.opcode}, {length}: {format.statement.text}"
         else:
             yield from (f"{path}: {change}" for change in _instruction(a.formats[name], b.formats[name]))
 
@@ -128,6 +141,7 @@ def _instruction(a: InstructionFormat, b: InstructionFormat) -> Iterator[str]:
     yield from _change("do", a.statement.text, b.statement.text)
     yield from _fields(a.fields, b.fields)
     yield from _change("bits in all", a.bits, b.bits)
+    yield from _change("bytes", a.bytes, b.bytes)
 
 
 def _has(flag: bool) -> str:
@@ -206,10 +220,16 @@ def _bits(by: int, more: str, less: str) -> str:
 
 
 def _timing(a: Machine, b: Machine) -> Iterator[str]:
-    for name, about in _figures().items():
+    for name, about in _figures("machine: Machine").items():
         old, new = getattr(timing, name)(a), getattr(timing, name)(b)
         if old != new:
             yield f"timing.{name}: {old} → {new} cycles. {about}"
+    for one, other in _arrays_of_both(a, b):
+        own = "" if len(a.of(Template.SYSTOLIC)) == 1 else f" of {one}"
+        for name, about in _figures("array: Systolic").items():
+            old, new = getattr(timing, name)(one.array), getattr(timing, name)(other.array)
+            if old != new:
+                yield f"timing.{name}{own}: {old} → {new} cycles. {about}"
     for format in b.formats.values():
         if format.mnemonic in a.formats and a.formats[format.mnemonic].engine.name == format.engine.name:
             both = (a.formats[format.mnemonic], format)
@@ -217,13 +237,25 @@ def _timing(a: Machine, b: Machine) -> Iterator[str]:
             yield from _change(f"timing of {format.mnemonic}, in stages", *stages)
 
 
-def _figures() -> dict[str, str]:
-    """Every latency that `isa.timing` states of a machine: functions from a machine to an integer, what each is."""
+def _figures(of: str) -> dict[str, str]:
+    """Every latency that `isa.timing` states of a machine, or of an array: functions of it alone, what each is."""
     return {
         name: (function.__doc__ or "").partition("\n")[0].partition(":")[0].rstrip(".") + "."
         for name, function in inspect.getmembers(timing, inspect.isfunction)
-        if list(inspect.get_annotations(function).items()) == [("machine", "Machine"), ("return", "int")]
+        if _needed(inspect.signature(function)) == [of] and inspect.get_annotations(function)["return"] == "int"
     }
+
+
+def _needed(signature: inspect.Signature) -> list[str]:
+    """The parameters that have no default, as they are declared."""
+    needed = [each for each in signature.parameters.values() if each.default is inspect.Parameter.empty]
+    return [f"{each.name}: {each.annotation}" for each in needed]
+
+
+def _arrays_of_both(a: Machine, b: Machine) -> Iterator[tuple[Engine, Engine]]:
+    """Arrays that both machines have, by name."""
+    found = {engine.name: engine for engine in b.of(Template.SYSTOLIC)}
+    return ((engine, found[engine.name]) for engine in a.of(Template.SYSTOLIC) if engine.name in found)
 
 
 def _binary(a: Machine, b: Machine) -> Iterator[str]:
@@ -234,7 +266,6 @@ def _binary(a: Machine, b: Machine) -> Iterator[str]:
     other_meaning = [name for name in shared if name not in other_words and _meaning(a, name) != _meaning(b, name)]
     smaller = [m.name for m in a.memories.values() if m.name in b.memories and b.memories[m.name].depth < m.depth]
     faults = [
-        *_change("an instruction's bytes", a.instruction_bytes, b.instruction_bytes),
         *([f"{_some(gone, len(a.formats))} missing"] if gone else []),
         *([f"other words for {_some(other_words, len(shared))}"] if other_words else []),
         *([f"the same words mean something else: {_some(other_meaning, len(shared))}"] if other_meaning else []),

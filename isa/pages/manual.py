@@ -9,11 +9,13 @@ from collections.abc import Mapping
 
 from tilewright.isa.assembly.line import quoted
 from tilewright.isa.language.numeric import Rounding
+from tilewright.isa.machine.encoding import WORD_BYTES
+from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS, Element
 from tilewright.isa.pages.manual_instruction import instruction_section
 from tilewright.isa.pages.markdown import markdown_table
-from tilewright.isa.pages.show import kib_text
+from tilewright.isa.pages.show import kib_text, lengths_text
 from tilewright.isa.program.faults import FAULT_CAUSES
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 
@@ -53,7 +55,13 @@ _ROUNDINGS = {
 
 
 def _introduction(machine: Machine) -> list[str]:
-    array = machine.array
+    arrays = [
+        f"In each cycle, {'the array' if len(machine.of(Template.SYSTOLIC)) == 1 else engine.name} takes a vector of "
+        f"{engine.array.rows} elements and gives {engine.array.cols} sums. "
+        for engine in machine.of(Template.SYSTOLIC)
+    ]
+    vectors = len(machine.of(Template.VECTOR))
+    each = "The vector engine has" if vectors == 1 else f"There are {vectors} vector engines; each has"
     return [
         f"# {machine.name}: instruction set",
         "",
@@ -61,9 +69,8 @@ def _introduction(machine: Machine) -> list[str]:
         "",
         f"Generated from the machine's YAML by `tilewright isa manual {quoted(machine.name)}`; do not edit.",
         "",
-        f"In each cycle, the array takes a vector of {array.rows} elements and gives {array.cols} sums. The vector "
-        f"engine has {machine.vector.lanes} lanes. An instruction has {machine.instruction_bytes} bytes. The machine's "
-        f"identity is the SHA-256 of its canonical YAML: `{machine.hash}`.",
+        f"{''.join(arrays)}{each} {machine.lanes} lanes. An instruction has {lengths_text(machine)} bytes. The "
+        f"machine's identity is the SHA-256 of its canonical YAML: `{machine.hash}`.",
         "",
     ]
 
@@ -138,8 +145,9 @@ def _encoding(machine: Machine) -> list[str]:
         f"{_ROUNDINGS[machine.rounding]}. ⌊x⌋ rounds towards -∞. clamp(x, l, h) is min(max(x, l), h). wrap_T(x) is x "
         "modulo 2^bits, in the range of the type T. [a < b] is 1 if a < b, otherwise 0.",
         "",
-        f"An instruction is a little-endian integer of {8 * machine.instruction_bytes} bits. Bits beyond its last "
-        "field are 0. Trip counts are stored minus one.",
+        f"An instruction is a little-endian integer, in as many words of {WORD_BYTES} bytes as its fields need. The "
+        "opcode, which tells how many, is in the first. Bits beyond its last field are 0. Trip counts are stored minus "
+        "one.",
         "",
         "A line of assembly gives the fields that do not have their default (1 for trip counts, 0 for all others): "
         "`mnemonic loops(loop=trips) operand=memory[base; loop=stride] immediate=value wait(engine=count)`.",

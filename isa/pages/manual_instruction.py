@@ -24,7 +24,8 @@ def instruction_section(
     if format.about:
         yield format.about
         yield ""
-    yield f"Opcode {format.opcode}, engine `{format.engine}`, {format.bits} bits. Statement: `{format.statement.text}`"
+    length = f"{format.bits} bits in {format.bytes} bytes"
+    yield f"Opcode {format.opcode}, engine `{format.engine}`, {length}. Statement: `{format.statement.text}`"
     yield ""
     yield "```text"
     yield from _meaning(format, machine)

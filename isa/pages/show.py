@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element, Memory
 from tilewright.isa.timing import vec_stages
@@ -39,8 +40,8 @@ def list_machines(machines: Sequence[Machine]) -> Table:
     rows = tuple(
         (
             m.name,
-            f"{m.array.rows}×{m.array.cols}",
-            m.vector.lanes,
+            " ".join(_size(engine) for engine in m.of(Template.SYSTOLIC)) or "none",
+            m.lanes,
             ", ".join(f"{memory.name} {kib_text(memory)}" for memory in m.memories.values()),
             m.dram.bus_bytes,
         )
@@ -50,16 +51,22 @@ def list_machines(machines: Sequence[Machine]) -> Table:
 
 
 def _machine(machine: Machine) -> Table:
-    dram, array = machine.dram, machine.array
+    dram, arrays = machine.dram, machine.of(Template.SYSTOLIC)
     rows = (
         ("name", machine.name),
         ("about", machine.about),
-        ("array", f"{array.rows}×{array.cols}: vectors of {array.rows} elements in, {array.cols} sums out"),
-        ("lanes", f"{machine.vector.lanes} elements a word of the vector engine"),
+        *(
+            (
+                str(engine) if len(arrays) > 1 else "array",
+                f"{_size(engine)}: vectors of {engine.array.rows} elements in, {engine.array.cols} sums out",
+            )
+            for engine in arrays
+        ),
+        ("lanes", f"{machine.lanes} elements a word of the vector engine"),
         ("rounding", f"ties: {machine.rounding.value}"),
         ("bus", f"{dram.bus_bytes} bytes a beat, {dram.latency_cycles} cycles latency"),
         ("memories", f"{sum(m.bytes for m in machine.memories.values()) / 1024:g} KiB in all"),
-        ("instruction", f"{machine.instruction_bytes} bytes, wait counts of {machine.wait_bits} bits"),
+        ("instructions", f"{lengths_text(machine)} bytes, wait counts of {machine.wait_bits} bits"),
         ("hash", machine.hash[:16]),
     )
     return Table("Machine", ("property", "value"), rows)
@@ -79,9 +86,10 @@ def _engines(machine: Machine) -> Table:
 
 def _instructions(machine: Machine) -> Table:
     rows = tuple(
-        (format.mnemonic, format.opcode, format.bits, loops_text(format)) for format in machine.formats.values()
+        (format.mnemonic, format.opcode, format.bits, format.bytes, loops_text(format))
+        for format in machine.formats.values()
     )
-    return Table("Instructions", ("instruction", "opcode", "bits", "loops, bits"), rows)
+    return Table("Instructions", ("instruction", "opcode", "bits", "bytes", "loops, bits"), rows)
 
 
 def _statements(machine: Machine) -> Table:
@@ -92,17 +100,27 @@ def _statements(machine: Machine) -> Table:
 
 def peak_rates(machine: Machine) -> Table:
     """What the machine does at best. Below the ridge point, in MACs a byte of DRAM traffic, the bus bounds a layer."""
-    macs, bus = machine.array.rows * machine.array.cols, machine.dram.bus_bytes
+    macs, bus = machine.products_a_cycle, machine.dram.bus_bytes
+    arrays, vectors = machine.of(Template.SYSTOLIC), machine.of(Template.VECTOR)
+    array = "arrays" if len(arrays) > 1 else "array"
+    vector = "vector engines" if len(vectors) > 1 else "vector engine"
     rows: tuple[tuple[Cell, ...], ...] = (
-        ("array", macs, "MACs a cycle"),
-        ("vector engine", 1, "words a cycle"),
-        ("vector engine", machine.vector.lanes, "elements a cycle"),
-        ("vector engine", vec_stages(machine), "stages"),
+        (array, macs, "MACs a cycle"),
+        (vector, len(vectors), "words a cycle"),
+        (vector, len(vectors) * machine.lanes, "elements a cycle"),
+        *((str(e) if len(vectors) > 1 else vector, vec_stages(machine, e), "stages") for e in vectors),
         ("DRAM, each way", bus, "bytes a cycle"),
         ("ridge point", macs / bus, "MACs a byte"),
-        ("weight tile, on chip", machine.array.rows, "cycles, hidden behind as many vectors"),
+        *(
+            ("weight tile, on chip", rows, "cycles, hidden behind as many vectors")
+            for rows in dict.fromkeys(engine.array.rows for engine in arrays)
+        ),
     )
     return Table("Peak rates", ("what", "rate", "unit"), rows)
+
+
+def _size(engine: Engine) -> str:
+    return f"{engine.array.rows}×{engine.array.cols}"
 
 
 # -- values as text ----------------------------------------------------------------------------------------------------
@@ -122,6 +140,12 @@ def element_text(element: Element) -> str:
     if element.type is not None:
         return str(element.type)
     return "{" + ", ".join(f"{field.name}: {field.type}" for field in element.fields) + "}"
+
+
+def lengths_text(machine: Machine) -> str:
+    """The fewest and the most bytes of an instruction: `24 to 48`."""
+    lengths = {format.bytes for format in machine.formats.values()}
+    return " to ".join(map(str, dict.fromkeys((min(lengths), max(lengths)))))
 
 
 def loops_text(format: InstructionFormat) -> str:

@@ -72,13 +72,17 @@ Segment = NpuSegment | HostSegment
 
 @dataclass(frozen=True)
 class Partitioned:
-    """Segments in the order in which they run; each reads the network's inputs and what segments before it made."""
+    """Segments in the order in which they run; each reads the network's inputs and what segments before it made.
+
+    `images` is as in a program. Where it is known, the host's parts are of one image, and run once for each.
+    """
 
     machine: Machine
     segments: tuple[Segment, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    images: int | None = None
 
     @property
     def programs(self) -> tuple[Program, ...]:

@@ -153,7 +153,11 @@ MODEL = "model"
 
 @dataclass(frozen=True)
 class Program:
-    """Everything a binary holds. `limits` are the bytes of each region; of `program` and `weights`, their lengths."""
+    """Everything a binary holds. `limits` are the bytes of each region; of `program` and `weights`, their lengths.
+
+    `images` is how many a run takes along the first dimension of each input, none of which changes what another gives;
+    None where that is not known.
+    """
 
     machine: Machine
     instructions: tuple[Instruction, ...]
@@ -166,18 +170,18 @@ class Program:
     input_bytes: int = 0
     output_bytes: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict)  # free text: the model's name and the like
+    images: int | None = None
 
     @property
     def text(self) -> bytes:
         """The instructions as the machine fetches them."""
-        size = self.machine.instruction_bytes
-        return b"".join(encode(instruction, size) for instruction in self.instructions)
+        return b"".join(map(encode, self.instructions))
 
     @cached_property
     def limits(self) -> Mapping[str, int]:
         """The bytes of each region."""
         return {
-            "program": len(self.instructions) * self.machine.instruction_bytes,
+            "program": sum(instruction.format.bytes for instruction in self.instructions),
             "weights": len(self.weights),
             "workspace": self.workspace_bytes,
             "inputs": self.input_bytes,

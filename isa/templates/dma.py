@@ -46,7 +46,7 @@ class DmaFacet(Facet):
             for key, (kind, text, value) in about.items()
         }
 
-    def settings(self, direction: Direction | None, said: Mapping[str, int], array: Systolic, lanes: int) -> Dma:
+    def settings(self, direction: Direction | None, said: Mapping[str, int], array: Systolic | None, lanes: int) -> Dma:
         assert direction is not None
         return Dma(**{**asdict(USUAL[direction]), **said})
 

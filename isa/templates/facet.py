@@ -29,8 +29,10 @@ class Facet(ABC):
         return {}
 
     @abstractmethod
-    def settings(self, direction: Direction | None, said: Mapping[str, int], array: Systolic, lanes: int) -> Settings:
-        """What an engine's own keys say, and the sizes of the machine."""
+    def settings(
+        self, direction: Direction | None, said: Mapping[str, int], array: Systolic | None, lanes: int
+    ) -> Settings | None:
+        """What an engine's own keys say, and the sizes of the machine; None where neither says enough."""
 
     @abstractmethod
     def violations(self, format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:

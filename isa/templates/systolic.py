@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
+from tilewright.isa.key_kinds import Key, Whole
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
@@ -15,14 +16,25 @@ from tilewright.isa.templates.facet import Facet
 from tilewright.isa.templates.work import Access, Task, Work
 from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_tile, mma_write
 
+_SIZE = Whole(1, 256)
+_ROWS = Key(_SIZE, "Its own rows, a multiple of lanes; those of `array` if left out.", is_needed=False)
+_COLS = Key(_SIZE, "Its own columns, a multiple of lanes; those of `array` if left out.", is_needed=False)
+
 
 class SystolicFacet(Facet):
     """Instructions that multiply; all of a machine use the same memories."""
 
     adds_in_memory = True
 
-    def settings(self, direction: Direction | None, said: Mapping[str, int], array: Systolic, lanes: int) -> Systolic:
-        return array
+    def keys(self, direction: Direction | None) -> Mapping[str, Key]:
+        return {"rows": _ROWS, "cols": _COLS}
+
+    def settings(
+        self, direction: Direction | None, said: Mapping[str, int], array: Systolic | None, lanes: int
+    ) -> Systolic | None:
+        sizes = {} if array is None else {"rows": array.rows, "cols": array.cols}
+        sizes |= said
+        return Systolic(**sizes) if len(sizes) == len(self.keys(direction)) else None
 
     def violations(self, format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:
         assert isinstance(format.engine.settings, Systolic)
@@ -47,9 +59,10 @@ class SystolicFacet(Facet):
         """
         format, outer, vectors = task.format, tile_loops(task.format), task.iterations
         tiles, of_each = prod(task.trips[:outer]), prod(task.trips[outer:])
-        rows, read = tiles * machine.array.rows, mma_read(machine)
-        busy = MMA_WEIGHT_LEAD + (tiles - 1) * max(of_each, mma_tile(machine)) + of_each
-        complete = busy + mma_write(machine)
+        array = format.engine.array
+        rows, read = tiles * array.rows, mma_read(array)
+        busy = MMA_WEIGHT_LEAD + (tiles - 1) * max(of_each, mma_tile(array)) + of_each
+        complete = busy + mma_write(array)
         added = vectors if task.adds else vectors - vectors // task.reduced
         accesses = (
             Access(systolic_activations(format), vectors, 0, busy),
@@ -64,21 +77,21 @@ class SystolicFacet(Facet):
         element = "col, row" if is_transposing(format) else "row, col"
         old = f"{format.destination.name}[col] · accumulate + " if format.has_accumulate else ""
         wraps = next(node for node in walk(format.statement.expr) if node.op is Op.WRAP)
-        yield f"  for all col < {machine.array.cols}:"
+        yield f"  for all col < {format.engine.array.cols}:"
         yield (
             f"    {format.destination.name}[col] ← wrap_{wraps.type}({old}Σ[{', '.join(format.reduce_loops)}, "
-            f"row < {machine.array.rows}] {a}[row] · {w}[{element}])"
+            f"row < {format.engine.array.rows}] {a}[row] · {w}[{element}])"
         )
 
     def timing(self, format: InstructionFormat, machine: Machine) -> str:
         count = tile_loops(format)
         tiles = "·".join(f"trip.{loop.name}" for loop in format.loops[:count]) or "1"
         vectors = "·".join(f"trip.{loop.name}" for loop in format.loops[count:]) or "1"
-        least = mma_tile(machine)
+        least, write = mma_tile(format.engine.array), mma_write(format.engine.array)
         return (
             f"there are T = {tiles} weight tiles of V = {vectors} vectors. A tile takes max(V, {least}) cycles, "
             f"so the array is never idle between tiles if V ≥ {least}. Without port conflicts, the instruction "
-            f"completes (T - 1) · max(V, {least}) + V + {MMA_WEIGHT_LEAD + mma_write(machine) + 1} cycles after "
+            f"completes (T - 1) · max(V, {least}) + V + {MMA_WEIGHT_LEAD + write + 1} cycles after "
             "its start."
         )
 

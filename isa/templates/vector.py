@@ -31,7 +31,9 @@ class VectorFacet(Facet):
     def keys(self, direction: Direction | None) -> Mapping[str, Key]:
         return {"results": _RESULTS}
 
-    def settings(self, direction: Direction | None, said: Mapping[str, int], array: Systolic, lanes: int) -> Vector:
+    def settings(
+        self, direction: Direction | None, said: Mapping[str, int], array: Systolic | None, lanes: int
+    ) -> Vector:
         return Vector(lanes, said.get("results"))
 
     def violations(self, format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:
@@ -39,7 +41,7 @@ class VectorFacet(Facet):
         yield from _violations(format, memories, format.engine.settings.lanes)
 
     def elements_computed(self, machine: Machine) -> int:
-        return machine.vector.lanes
+        return machine.lanes
 
     def stages(self, format: InstructionFormat) -> int:
         return statement_stages(format.statement.expr)
@@ -53,7 +55,7 @@ class VectorFacet(Facet):
         return Work(iterations, complete, (*reads, results), iterations=iterations)
 
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
-        yield f"  in each of {machine.vector.lanes} lanes:"
+        yield f"  in each of {machine.lanes} lanes:"
         yield f"    {statement_mathematics(format)}"
 
     def timing(self, format: InstructionFormat, machine: Machine) -> str:

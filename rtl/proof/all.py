@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.proof.array import array, reduced_arrays
+from tilewright.rtl.proof.assembler import assembler
 from tilewright.rtl.proof.bytes import REDUCED_WINDOWS, window
 from tilewright.rtl.proof.datapath import datapath_key, prove_datapath
 from tilewright.rtl.proof.fetch import fetch, read_channel
@@ -28,17 +30,27 @@ Named = tuple[str, Proof]
 
 def all_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
     """(names of the machines, proof), as they are done."""
-    for group in groups(machines, [datapath_key(machine) for machine in machines]):
-        yield from ((names(group, machines), proof) for proof in prove_datapath(group[0]))
+    yield from datapath_proofs(machines)
     yield from engine_proofs(machines)
     for group in groups(machines, [dispatch_key(machine) for machine in machines]):
-        for subject in (*instruction_queues(group[0]), dispatch(group[0])):
+        for subject in (*instruction_queues(group[0]), assembler(group[0]), dispatch(group[0])):
             yield from named(subject, group, machines)
     yield from shared(machines, inner_queues, byte_queue)
     yield from shared(machines, shown_queues, shown_queue)
     yield from shared(machines, lambda machine: REDUCED_WINDOWS, lambda sizes: window(*sizes))
     yield from shared(machines, reduced_arrays, lambda shape: array(*shape))
     yield from port_proofs(machines)
+
+
+def datapath_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
+    """Those of vector engines; of engines with the same lanes, once."""
+    users: dict[Hashable, dict[str, tuple[Machine, Engine]]] = {}
+    for machine in machines:
+        for engine in machine.of(Template.VECTOR):
+            users.setdefault(datapath_key(machine, engine), {}).setdefault(machine.name, (machine, engine))
+    for found in users.values():
+        group, first = [machine for machine, _ in found.values()], next(iter(found.values()))
+        yield from ((names(group, machines), proof) for proof in prove_datapath(*first))
 
 
 def engine_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
@@ -101,7 +113,8 @@ def names(group: Sequence[Machine], machines: Sequence[Machine]) -> str:
 def bus_key(machine: Machine) -> Hashable:
     """What the address generators and bursts of a machine depend on."""
     instructions = tuple(
-        (format.mnemonic, format.loops, format.fields, format.operands) for format in machine.formats.values()
+        (of.engine.name, of.mnemonic, of.loops, of.fields, of.operands) for of in machine.formats.values()
     )
     sizes = tuple((m.name, m.word_bytes, m.depth, m.banks) for m in machine.memories.values())
-    return machine.dram, machine.instruction_bytes, machine.array.rows, machine.array.cols, sizes, instructions
+    engines = tuple((engine.name, engine.settings) for engine in machine.engines.values())
+    return machine.dram, machine.longest_instruction_bytes, engines, sizes, instructions

@@ -24,12 +24,15 @@ Shape = tuple[int, int, IntegerType, IntegerType, bool]
 
 
 def reduced_arrays(machine: Machine) -> tuple[Shape, ...]:
-    """The arrays that are proved for a machine: every processing element of its own one is the same hardware."""
-    if not machine.formats_of(Template.SYSTOLIC):
-        return ()
-    can_transpose = any(map(is_transposing, machine.formats_of(Template.SYSTOLIC)))
-    sizes = ((2, 2), (3, 3)) if can_transpose else ((2, 3), (3, 2))
-    return tuple((*size, *factor_types(machine), can_transpose) for size in sizes)
+    """The arrays that are proved for a machine: every processing element of its own ones is the same hardware."""
+    shapes: dict[Shape, None] = {}
+    for engine in machine.of(Template.SYSTOLIC):
+        formats = machine.formats_of(engine)
+        can_transpose = any(map(is_transposing, formats))
+        sizes = ((2, 2), (3, 3)) if can_transpose else ((2, 3), (3, 2))
+        if formats:
+            shapes |= dict.fromkeys((*size, *factor_types(machine, engine), can_transpose) for size in sizes)
+    return tuple(shapes)
 
 
 def array(rows: int, cols: int, activation: IntegerType, weight: IntegerType, can_transpose: bool) -> Subject:

@@ -9,7 +9,7 @@ import z3
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import ACROSS_LANES, Op
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.datapath_schedule import Unit
@@ -33,8 +33,8 @@ def one_lane(machine: Machine) -> Machine:
     return machine.with_lanes(LANES)
 
 
-def datapath_key(machine: Machine) -> tuple[object, ...]:
-    """Machines with equal keys have the same lane: statements, types, places of operands, rounding."""
+def datapath_key(machine: Machine, engine: Engine) -> tuple[object, ...]:
+    """Engines with equal keys have the same lane: statements, types, places of operands, rounding."""
     return tuple(
         (
             format.statement.expr,
@@ -43,16 +43,16 @@ def datapath_key(machine: Machine) -> tuple[object, ...]:
             tuple(format.immediates.items()),
             tuple((table.memory, machine.memories[table.memory].address_bits) for table in format.tables),
         )
-        for format in machine.formats_of(Template.VECTOR)
+        for format in machine.formats_of(engine)
     )
 
 
-def prove_datapath(machine: Machine) -> list[Proof]:
-    """A proof for each vector instruction, and for each tree across lanes."""
-    lane = VectorDatapath(one_lane(machine))
+def prove_datapath(machine: Machine, engine: Engine) -> list[Proof]:
+    """A proof for each instruction of a vector engine, and for each tree across lanes."""
+    lane = VectorDatapath(one_lane(machine), engine)
     hardware = without_products(netlist(lane))
     instructions = [prove_format(machine, lane, hardware, position) for position in range(len(lane.formats))]
-    return [*instructions, *prove_lane_trees(machine)]
+    return [*instructions, *prove_lane_trees(machine, engine)]
 
 
 def prove_format(machine: Machine, lane: VectorDatapath, hardware: Netlist, position: int) -> Proof:
@@ -81,7 +81,7 @@ class _Question:
         self.position = position
         self.format = lane.formats[position]
         self.expr = in_pipeline(self.format.statement.expr)
-        self.leaves = vec_stages(lane.machine)
+        self.leaves = vec_stages(lane.machine, lane.engine)
         self.enters = self.leaves - statement_stages(self.format.statement.expr)
         self.fixed: dict[tuple[str, int], int | z3.BitVecRef] = {
             ("format", self.enters): position,
@@ -176,7 +176,7 @@ class _Question:
         for slot, operand in enumerate(self.format.streams):
             words = self.run.at(f"source_{slot}", self.enters)
             for word in range(operand.block):
-                first = word * self.lane.machine.vector.lanes * operand.element.bits
+                first = word * self.lane.machine.lanes * operand.element.bits
                 for name, low, type_ in _fields(operand.element):
                     found[operand.name, name, word] = _typed(words, first + low, type_)
         immediates, places = self.run.at("immediates", self.enters), immediate_places(self.lane.formats)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import z3
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
-from tilewright.rtl.bus import DMA, FETCH, READ_CLIENTS, ReadChannel
+from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, program_unit_bytes
+from tilewright.rtl.bus import FETCH, ReadChannel, read_clients
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
 from tilewright.rtl.proof.netlist import Part, netlist
@@ -28,14 +28,15 @@ def fetch(machine: Machine) -> Subject:
 
 
 def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
-    """A program is a whole number of beats at a base on a burst boundary; no beat is asked for beyond its end.
+    """A program begins on a burst boundary, and every beat that has some of its bytes is asked for, and no other.
 
     Assumed: base and limit stay during a run, which begins in the cycle after a halt with none asked for.
     """
     bus = machine.dram.bus_bytes
     shift = (bus - 1).bit_length()
     asked, asked_next = nets.natural("asked"), nets.natural("asked", 1)
-    base, beats = nets.natural("base"), natural(z3.LShR(nets.at("limit"), shift))
+    base, limit = nets.natural("base"), nets.natural("limit")
+    beats = natural(z3.LShR(nets.at("limit"), shift)) + one_if(limit & (bus - 1) != 0)
     asks = nets.moves("request")
     size = nets.natural("request__payload.last_beat") + 1
     address = z3.Extract(63, 0, base + asked * bus)
@@ -45,10 +46,15 @@ def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
         """All bursts asked for so far are whole ones, but for the program's last; the next one is known."""
         asked, burst = nets.natural("asked", cycle), nets.natural("burst", cycle)
         left = beats - asked
+        counted = nets.natural("beats_left", cycle) == left
         known = burst == z3.If(z3.ULT(left, BURST_BEATS), left, number(BURST_BEATS))
         whole = z3.Or(asked == beats, z3.URem(asked, BURST_BEATS) == 0)
-        return z3.And(z3.ULE(asked, beats), whole, known)
+        return z3.And(z3.ULE(asked, beats), whole, known, counted)
 
+    reserved = number(machine.fetch_beats) - nets.natural("free")  # beats asked for and not given
+    owed = [z3.ULE(number(1), reserved), z3.ULE(reserved, asked)]  # as `_room_goals` counts them, where one is given
+    bytes_left = limit - (asked - reserved) * bus  # from the first one of the beat that is given
+    units = z3.LShR(z3.If(z3.ULT(bytes_left, bus), bytes_left, number(bus)), (program_unit_bytes(bus) - 1).bit_length())
     given = [counts(0)]
     first = nets.natural("request__payload.address")
     last = first + size * bus - 1
@@ -64,6 +70,7 @@ def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
         Goal("longest", [*given, asks], z3.Or(size == BURST_BEATS, asked + size == beats)),
         Goal("next", given, asked_next == asked + z3.If(asks, size, number(0))),
         Goal("all", [*given, nets.holds("is_finished")], asked == beats),
+        Goal("units", [*given, *owed, nets.moves("output")], nets.natural("output__payload.units") == units),
     ]
     if whole:
         goals.append(Goal("boundary", [*given, asks, on_boundary], first & page == last & page))
@@ -97,16 +104,16 @@ def _room_goals(machine: Machine, nets: Part) -> list[Goal]:
 
 
 def read_channel(machine: Machine) -> Subject:
-    claims = {"read channel: bursts and beats keep their client": _channel_goals}
+    claims = {"read channel: bursts and beats keep their client": partial(_channel_goals, read_clients(machine))}
     return Subject(netlist(ReadChannel(machine)), claims_of_whole(claims))
 
 
-def _channel_goals(nets: Part) -> list[Goal]:
-    """At most one request enters, the first client's before the second's; on the bus it stays until it is accepted."""
+def _channel_goals(clients: Sequence[str], nets: Part) -> list[Goal]:
+    """At most one request enters, that of the first client that asks; on the bus it stays until it is accepted."""
     valid, free = nets.holds("arvalid"), z3.Or(z3.Not(nets.holds("arvalid")), nets.holds("arready"))
     goals = []
     earlier = z3.BoolVal(False)
-    for position, client in enumerate(READ_CLIENTS):
+    for position, client in enumerate(clients):
         asks, takes = nets.holds(f"{client}_request__valid"), nets.moves(f"{client}_request")
         entered = z3.And(
             nets.holds("arvalid", 1),
@@ -129,10 +136,14 @@ def _channel_goals(nets: Part) -> list[Goal]:
         *goals,
         Goal("nothing enters unasked", [z3.Not(earlier), free], z3.Not(nets.holds("arvalid", 1))),
         Goal("a request stays until it is accepted", [valid, z3.Not(nets.holds("arready"))], stays),
-        Goal("fetch takes its beats", [nets.at("rid") == READ_CLIENTS.index(FETCH)], nets.holds("rready")),
-        Goal(
-            "load takes its beats",
-            [nets.at("rid") == READ_CLIENTS.index(DMA)],
-            nets.holds("rready") == nets.holds("dma_beat__ready"),
+        *(
+            Goal(
+                f"{client} takes its beats",
+                [nets.at("rid") == position],
+                nets.holds("rready")
+                if client == FETCH
+                else nets.holds("rready") == nets.holds(f"{client}_beat__ready"),
+            )
+            for position, client in enumerate(clients)
         ),
     ]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import z3
 
 from tilewright.isa.language.operations import ACROSS_LANES, Op
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.datapath_schedule import Unit, bind, schedule
 from tilewright.rtl.lane_tree import LaneTree
@@ -26,10 +26,10 @@ COMBINE: Mapping[Op, Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]] = {
 }
 
 
-def prove_lane_trees(machine: Machine) -> list[Proof]:
-    """A proof for each tree of a machine's vector datapath, at its width."""
-    units = bind(schedule(machine.formats_of(Template.VECTOR)))
-    return [prove_lane_tree(unit, machine.vector.lanes) for unit in units if unit.op in ACROSS_LANES]
+def prove_lane_trees(machine: Machine, engine: Engine) -> list[Proof]:
+    """A proof for each tree of a vector engine's datapath, at its width."""
+    units = bind(schedule(machine.formats_of(engine)))
+    return [prove_lane_tree(unit, machine.lanes) for unit in units if unit.op in ACROSS_LANES]
 
 
 def prove_lane_tree(unit: Unit, lanes: int) -> Proof:

@@ -6,7 +6,7 @@ from functools import partial
 
 import z3
 
-from tilewright.isa.machine.engine import Direction
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.rtl.load import LoadEngine, is_packed
@@ -23,8 +23,8 @@ CUT = ("bursts", "burst_queue", "packer.window")
 """Proved on their own (rtl/proof/bursts.py, queues.py, bytes.py); here, they may do anything."""
 
 
-def load_engine(machine: Machine) -> Subject:
-    unit = _Engine(LoadEngine(machine))
+def load_engine(machine: Machine, engine: Engine) -> Subject:
+    unit = _Engine(LoadEngine(machine, engine))
     claims = {
         "load: takes every beat once, in order": unit.beat_goals,
         "load: forms every word once, in order": unit.word_goals,
@@ -230,7 +230,7 @@ class _Engine(DmaEngine):
             waiting, packing, last = in_hand(cycle)
             total = waiting + one_if(packing) + one_if(last)
             started = nets.natural("started", cycle)
-            return z3.And(started == total, z3.ULE(started, self.machine.dma(Direction.IN).dma.contexts))
+            return z3.And(started == total, z3.ULE(started, self.engine.engine.dma.contexts))
 
         starts = nets.moves("instruction")
         taken, entry = nets.at("instruction__payload.bits"), nets.at("packing_queue.input__payload.bits")

@@ -7,6 +7,7 @@ from functools import partial
 import z3
 
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE, InstructionFormat
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import is_transposing
 from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_write
@@ -18,9 +19,9 @@ from tilewright.rtl.proof.numbers import natural, number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
 
 
-def mma_engine(machine: Machine) -> Subject:
+def mma_engine(machine: Machine, engine: Engine) -> Subject:
     """The engine without its array: what is claimed holds whatever the array's sums are."""
-    unit = _Engine(MmaEngine(machine))
+    unit = _Engine(MmaEngine(machine, engine))
     claims = {
         "mma: reads every weight row once, in order": unit.weight_goals,
         "mma: asks for every vector once, in order": unit.vector_goals,
@@ -54,14 +55,14 @@ class _Engine:
     def rows_in_range(self, nets: Part, cycle: int) -> z3.BoolRef:
         row = self.row(nets, cycle)
         waits = z3.Implies(z3.Not(nets.holds("tiles.is_active", cycle)), row == 0)
-        return z3.And(z3.ULT(row, self.machine.array.rows), waits)
+        return z3.And(z3.ULT(row, self.engine.engine.array.rows), waits)
 
     def weight_goals(self, nets: Part) -> list[Goal]:
         """Rows 0, 1, … of the tile at the walker's address, then the walker's next; over with the last one's last."""
         tiles, row = nets.part("tiles"), self.row(nets, 0)
         memory = self.memories[self.engine.weights.memory]
         wanted = tiles.part("walker").signed("address_w") + row
-        reads, is_last_row = nets.holds("w__valid"), row == self.machine.array.rows - 1
+        reads, is_last_row = nets.holds("w__valid"), row == self.engine.engine.array.rows - 1
         counted = z3.If(is_last_row, number(0), row + 1)
         is_bad = z3.And(tiles.holds("is_active"), z3.Not(in_one_bank(wanted, memory, 1)))
         given = [self.rows_in_range(nets, 0)]
@@ -135,7 +136,7 @@ class _Engine:
         """The reader knows it of the instruction whose rows it reads, and the array gets it with each tile's row 0."""
         started, kept = nets.moves("instruction"), "tiles.transposes"
         begins = z3.And(nets.holds("w__valid"), self.row(nets, 0) == 0)
-        last_row = self.row(nets, 0) == self.machine.array.rows - 1
+        last_row = self.row(nets, 0) == self.engine.engine.array.rows - 1
         done = z3.Or(z3.Not(nets.holds("tiles.is_active")), z3.And(nets.holds("w__valid"), last_row))
         return [
             *(
@@ -157,7 +158,7 @@ class _Engine:
     @property
     def chain(self) -> list[str]:
         """The registers behind an issue, cycle by cycle, up to the write."""
-        read, write = mma_read(self.machine), mma_write(self.machine)
+        read, write = mma_read(self.engine.engine.array), mma_write(self.engine.engine.array)
         return [*(f"at_{c}" for c in range(1, read + 1)), *(f"at_write_{c}" for c in range(1, write - read + 1))]
 
     def address(self, nets: Part, register: str, cycle: int = 0) -> z3.BitVecRef:
@@ -176,7 +177,7 @@ class _Engine:
         """What a vector does to its sums is decided when it issues, and passed on cycle by cycle to read and write."""
         vectors, memory = nets.part("vectors"), self.memories[self.engine.sums.memory]
         issues, first, writing = vectors.holds("issues"), self.chain[0], self.chain[-1]
-        reading = self.chain[mma_read(self.machine) - 1]
+        reading = self.chain[mma_read(self.engine.engine.array) - 1]
         entered = z3.And(
             self.address(nets, first, 1) == vectors.part("walker").signed("address_c"),
             in_one_bank(self.address(nets, first, 1), memory, self.engine.sums.block),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import z3
 
 from tilewright.isa.machine.encoding import OPCODE, Loop
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.rtl.nest import NestWalker, Walk, whole_walk
@@ -17,21 +17,21 @@ SUMS = "all inputs, inductive"
 EXACT = "all inputs, inductive, steps from accesses inside"
 
 
-def vector_walker(machine: Machine) -> NestWalker:
-    """The walker of the vector engine's instructions, a slot for each source and one for the destination."""
+def vector_walker(machine: Machine, engine: Engine) -> NestWalker:
+    """The walker of a vector engine's instructions, a slot for each source and one for the destination."""
     walks = [
         whole_walk(
             format,
             {**{f"source{i}": source for i, source in enumerate(format.sources)}, "destination": format.destination},
         )
-        for format in machine.formats_of(Template.VECTOR)
+        for format in machine.formats_of(engine)
     ]
     return NestWalker(machine, walks)
 
 
-def vector_addresses(machine: Machine) -> Subject:
-    walker = vector_walker(machine)
-    return Subject(netlist(walker), walker_claims(walker, machine.of(Template.VECTOR)[0].name, ""))
+def vector_addresses(machine: Machine, engine: Engine) -> Subject:
+    walker = vector_walker(machine, engine)
+    return Subject(netlist(walker), walker_claims(walker, engine.name, ""))
 
 
 def walker_claims(walker: NestWalker, whose: str, prefix: str) -> list[Claim]:

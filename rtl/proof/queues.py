@@ -8,7 +8,7 @@ import z3
 from amaranth.hdl import unsigned
 
 from tilewright.isa.machine.encoding import OPCODE
-from tilewright.isa.machine.engine import Direction, Engine
+from tilewright.isa.machine.engine import Direction, Engine, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.dispatch import Dispatch, instruction_queue, queue_bits
@@ -27,19 +27,19 @@ def dispatch_key(machine: Machine) -> Hashable:
     """Machines with equal keys have the same dispatch: widths, opcodes, places of fields, depths of queues."""
     opcodes = tuple((format.opcode, format.engine.number, format.fields) for format in machine.formats.values())
     depths = tuple((engine.name, engine.queue_depth) for engine in machine.engines.values())
-    return machine.dram.bus_bytes, machine.instruction_bytes, machine.wait_bits, depths, opcodes
+    return machine.dram.bus_bytes, machine.wait_bits, depths, opcodes
 
 
 def inner_queues(machine: Machine) -> set[int]:
     """Depths of the queues inside the DMA engines and fetch."""
-    load, store = (machine.dma(direction).dma for direction in Direction)
-    return {load.contexts, load.beats, store.beats, machine.fetch_beats}
+    loads, stores = ([engine.dma for engine in machine.dma(direction)] for direction in Direction)
+    of_loads = {depth for load in loads for depth in (load.contexts, load.beats)}
+    return of_loads | {store.beats for store in stores} | {machine.fetch_beats}
 
 
 def shown_queues(machine: Machine) -> set[int]:
     """Depths of the queues inside the DMA engines whose oldest entry is in a register."""
-    load, store = (machine.dma(direction).dma for direction in Direction)
-    return {load.bursts, store.bursts}
+    return {engine.dma.bursts for engine in machine.of(Template.DMA)}
 
 
 def instruction_queues(machine: Machine) -> list[Subject]:
@@ -264,7 +264,7 @@ class _Dispatch:
         """An instruction is a fault of the first kind that applies, or goes to its engine's queue and no other."""
         bits = self.run.at("assembler.output__payload.bits", 0)
         is_full = z3.And(self.run.holds("assembler.output__valid", 0), z3.Not(self.run.holds("halt", 0)))
-        is_error = self.run.holds("assembler.output__payload.error", 0)
+        is_error = z3.Not(self.run.holds("assembler.is_whole", 0))  # as the assembler says it: rtl/proof/assembler.py
         waits = [self.field(bits, f"wait.{other}") for other in self.engines]
         is_above = [
             z3.UGT(wait, self.count(other, "dispatched")) for other, wait in zip(self.engines, waits, strict=True)

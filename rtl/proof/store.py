@@ -6,6 +6,7 @@ from functools import partial
 
 import z3
 
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.rtl.proof.bytes import byte, cursor_goals
@@ -24,8 +25,8 @@ CUT = ("bursts", "former.burst_queue", "former.window")
 BUS = f"{INDUCTIVE}, answers to bursts only"
 
 
-def store_engine(machine: Machine) -> Subject:
-    unit = _Engine(StoreEngine(machine))
+def store_engine(machine: Machine, engine: Engine) -> Subject:
+    unit = _Engine(StoreEngine(machine, engine))
     claims = {
         "store: reads every word once, in order": unit.read_goals,
         "store: has room for what it reads": unit.room_goals,

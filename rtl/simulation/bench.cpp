@@ -18,7 +18,7 @@ namespace {
 struct Read {
     uint64_t address;  // of the next beat
     int beats_left;
-    bool id;
+    int id;
     uint64_t first_cycle;
 };
 
@@ -41,7 +41,7 @@ struct Bench {
 
     int64_t* trace = nullptr;  // [started, retired][engine][nth]
     int64_t engines = 0, trace_length = 0;
-    int64_t count[2][16] = {};
+    int64_t count[2][32] = {};
     int64_t run_cycle = 0;
     int64_t* seen = nullptr;  // of the run: cycles until all is done, bytes read and bytes written on the bus
 
@@ -126,11 +126,12 @@ void tilewright_dump(int memory, int address, const svBitVecVal* data) {
     std::memcpy(target.bytes + address * target.word_bytes, data, target.word_bytes);
 }
 
-void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBit rready, svBit arvalid, svBit arid,
+void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBit rready, svBit arvalid, int arid,
                       int64_t araddr, int arlen, svBit awvalid, int64_t awaddr, svBit wvalid, svBit wlast, const svBitVecVal* wdata,
-                      const svBitVecVal* wstrb, svBit* rvalid, svBit* rid, svBit* rlast, svBit* rerror,
+                      const svBitVecVal* wstrb, svBit* rvalid, int* rid, svBit* rlast, svBit* rerror,
                       svBitVecVal* rdata, svBit* bvalid, svBit* berror) {
-    *rvalid = *rid = *rlast = *rerror = *bvalid = *berror = 0;
+    *rvalid = *rlast = *rerror = *bvalid = *berror = 0;
+    *rid = 0;
     std::memset(rdata, 0, (bench.bus_bytes + 3) / 4 * 4);  // also where nobody reads it: waves show it
     if (reset) {
         bench.reads.clear();
@@ -151,7 +152,7 @@ void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBi
     uint64_t next_cycle = bench.clock_cycle + 1;
     if (arvalid)
         bench.reads.push_back(
-            {beat_start(araddr), arlen + 1, static_cast<bool>(arid), bench.clock_cycle + bench.latency_cycles});
+            {beat_start(araddr), arlen + 1, arid, bench.clock_cycle + bench.latency_cycles});
     if (awvalid) bench.writes.push_back(beat_start(awaddr));
     if (wvalid) write_beat(wlast, wdata, wstrb);
     if (bench.is_offered && rready) {

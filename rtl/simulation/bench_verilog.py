@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.rtl.bus import id_bits
 from tilewright.rtl.ports import built_memory, ways_of
 from tilewright.rtl.registers import host_signature
 from tilewright.rtl.verilog import TOP
@@ -47,6 +48,7 @@ def bench_verilog(machine: Machine, has_waves: bool = False) -> str:
         data_high=8 * machine.dram.bus_bytes - 1,
         strobe_high=machine.dram.bus_bytes - 1,
         word_high=word_bits - 1,
+        id_high=id_bits(machine) - 1,
         engine_high=len(machine.engines) - 1,
         clear=_lines(_clear(machine)),
         dump=_lines(_dump(machine)),

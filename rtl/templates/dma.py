@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 class DmaFacet(Facet):
     """A component for each direction; each has a port for every memory that its instructions name."""
 
-    rank = 2
+    rank = 3
     stalls = {"port": Activity.STALL_PORT, "dram": Activity.STALL_DRAM}
 
     def component(self, machine: Machine, engine: Engine) -> Any:
         from tilewright.rtl.load import LoadEngine
         from tilewright.rtl.store import StoreEngine
 
-        return LoadEngine(machine) if engine.dma.direction is Direction.IN else StoreEngine(machine)
+        unit = LoadEngine if engine.dma.direction is Direction.IN else StoreEngine
+        return unit(machine, engine)
 
     def reads(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
         return self._ports(machine, engine, Direction.OUT, "read")
@@ -35,9 +36,11 @@ class DmaFacet(Facet):
         return self._ports(machine, engine, Direction.IN, "write")
 
     def _ports(self, machine: Machine, engine: Engine, direction: Direction, what: str) -> Iterator[MemoryPort]:
+        """Reads take turns with others; writes come in the order of engines."""
         formats = machine.formats_of(engine) if engine.dma.direction is direction else ()
+        is_write = direction is Direction.IN
         for memory in dict.fromkeys(chip_operand(format).memory for format in formats):
-            yield MemoryPort(engine, f"{what}_{memory}", memory, Requester(engine.name))
+            yield MemoryPort(engine, f"{what}_{memory}", memory, Requester(engine.name, is_privileged=is_write))
 
     def proofs(self, machine: Machine, engine: Engine) -> Iterator[Subject]:
         from tilewright.rtl.proof.bursts import bursts_of
@@ -45,4 +48,4 @@ class DmaFacet(Facet):
         from tilewright.rtl.proof.store import store_engine
 
         yield bursts_of(machine, engine)
-        yield load_engine(machine) if engine.dma.direction is Direction.IN else store_engine(machine)
+        yield load_engine(machine, engine) if engine.dma.direction is Direction.IN else store_engine(machine, engine)

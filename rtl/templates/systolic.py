@@ -25,7 +25,7 @@ class SystolicFacet(Facet):
     def component(self, machine: Machine, engine: Engine) -> Any:
         from tilewright.rtl.mma import MmaEngine
 
-        return MmaEngine(machine)
+        return MmaEngine(machine, engine)
 
     def reads(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
         for format in machine.formats_of(engine)[:1]:
@@ -43,4 +43,4 @@ class SystolicFacet(Facet):
         from tilewright.rtl.proof.mma import mma_engine
 
         if machine.formats_of(engine):
-            yield mma_engine(machine)
+            yield mma_engine(machine, engine)

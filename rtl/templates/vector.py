@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.memory import Requester
@@ -24,12 +24,12 @@ class VectorFacet(Facet):
     def component(self, machine: Machine, engine: Engine) -> Any:
         from tilewright.rtl.vector import VectorEngine
 
-        return VectorEngine(machine)
+        return VectorEngine(machine, engine)
 
     def reads(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
-        for slot in range(machine.vector_sources):
-            for memory in vector_source_memories(machine, slot):
-                requester = Requester(f"{engine}_source{slot}", _widest_block(machine, slot, memory))
+        for slot in range(machine.vector_sources(engine)):
+            for memory in vector_source_memories(machine, engine, slot):
+                requester = Requester(f"{engine}_source{slot}", _widest_block(machine, engine, slot, memory))
                 yield MemoryPort(engine, f"source{slot}_{memory}", memory, requester)
 
     def writes(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
@@ -42,17 +42,17 @@ class VectorFacet(Facet):
         from tilewright.rtl.proof.nest import vector_addresses
 
         if machine.formats_of(engine):
-            yield vector_addresses(machine)
+            yield vector_addresses(machine, engine)
 
 
-def vector_source_memories(machine: Machine, slot: int) -> tuple[str, ...]:
-    """The memories that some vector instruction reads as its source number `slot`, in the machine's order."""
-    streams = [format.streams for format in machine.formats_of(Template.VECTOR)]
+def vector_source_memories(machine: Machine, engine: Engine, slot: int) -> tuple[str, ...]:
+    """The memories that some instruction of an engine reads as its source number `slot`, in the machine's order."""
+    streams = [format.streams for format in machine.formats_of(engine)]
     found = {operands[slot].memory for operands in streams if slot < len(operands)}
     return tuple(name for name in machine.memories if name in found)
 
 
-def _widest_block(machine: Machine, slot: int, memory: str) -> int:
-    """The most words that some vector instruction reads of a memory at once, as its source number `slot`."""
-    streams = [format.streams for format in machine.formats_of(Template.VECTOR)]
+def _widest_block(machine: Machine, engine: Engine, slot: int, memory: str) -> int:
+    """The most words that some instruction of an engine reads of a memory at once, as its source number `slot`."""
+    streams = [format.streams for format in machine.formats_of(engine)]
     return max(s[slot].block for s in streams if slot < len(s) and s[slot].memory == memory)

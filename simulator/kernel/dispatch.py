@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tilewright.isa.kernels import part_of_kernel
-from tilewright.simulator.kernel.layout import ENGINE, FETCH_OWNER
+from tilewright.simulator.kernel.layout import ENGINE, FETCH_OWNER, INSTRUCTION_BYTES
 from tilewright.simulator.kernel.nests import wrapped
 
 REFUSED = -2
@@ -49,15 +49,21 @@ def has_room(e):
 
 
 @part_of_kernel
+def is_whole(m, code, i):
+    """Whether all of an instruction has been assembled; there is none behind the program's last one."""
+    return i < m.instructions and m.assembled >= code[i, INSTRUCTION_BYTES]
+
+
+@part_of_kernel
 def step_dispatch(m, code):
     """Assemble and dispatch: the engine that an instruction is pushed to, -1, or REFUSED.
 
     The caller counts it in `dispatched` at the end of the cycle.
     """
-    is_full = m.assembled == m.instruction_beats
+    i = m.dispatched_all
+    is_full = is_whole(m, code, i)
     pushed = -1
     if is_full:
-        i = m.dispatched_all
         count = refused_count(m, code, i)
         if count:
             m.fault_instruction = i
@@ -65,12 +71,12 @@ def step_dispatch(m, code):
             return REFUSED
         if has_room(m.engines[code[i, ENGINE]]):
             pushed = code[i, ENGINE]
-            m.assembled = 0
+            m.assembled -= code[i, INSTRUCTION_BYTES]
             m.has_progress = 1
-    if m.fetch_held > 0 and (not is_full or pushed >= 0):
+    if m.fetch_held > 0 and (not is_full or pushed >= 0) and m.assembled + m.bus_bytes <= m.assembly_bytes:
         m.fetch_held -= 1
         m.fetch_reserved -= 1
-        m.assembled += 1
+        m.assembled += m.bus_bytes
         m.has_progress = 1
     return pushed
 
@@ -78,9 +84,9 @@ def step_dispatch(m, code):
 @part_of_kernel
 def can_dispatch(m, code):
     """Whether assembly or dispatch goes on in this cycle, or refuses an instruction."""
-    if m.assembled < m.instruction_beats:
-        return m.fetch_held > 0
     i = m.dispatched_all
+    if not is_whole(m, code, i):
+        return m.fetch_held > 0
     return refused_count(m, code, i) > 0 or has_room(m.engines[code[i, ENGINE]])
 
 

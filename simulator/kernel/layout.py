@@ -28,7 +28,8 @@ RESULT_LIMIT = 7  # of a vector engine, an iteration issues while fewer such res
 ACCUMULATES = 8
 RUN_BYTES = 9
 WORD_BYTES = 10
-FIXED = 11
+INSTRUCTION_BYTES = 11
+FIXED = 12
 """From here on, at places in `m`: `waits_column` (a column an engine), `trips_column` and `is_reduce_column` (one a
 loop), `bases_column` (a column an operand), `steps_column` (operand by loop: what its address grows by when that loop
 moves on and all inside it return).
@@ -95,7 +96,7 @@ def machine_record(engines: int, rows: Mapping[str, Rows]) -> np.dtype[Any]:
     return record(
         # sizes and latencies
         *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "dma_window"),
-        *("instruction_beats", "requesters", "loops", "words", "instructions", "read_slots", "response_slots"),
+        *("assembly_bytes", "requesters", "loops", "words", "instructions", "read_slots", "response_slots"),
         *("is_apart", "ideal_engines"),
         # fetch, dispatch and the memory behind the bus
         *("program_beats", "beats_asked", "fetch_reserved", "fetch_held", "assembled", "dispatched_all"),

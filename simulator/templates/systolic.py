@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa import timing
 from tilewright.isa.machine.encoding import ACCUMULATE
-from tilewright.isa.machine.engine import Engine, Systolic
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import systolic_activations, systolic_weights, tile_loops
 from tilewright.simulator.kernel.layout import (
@@ -47,18 +47,17 @@ class SystolicFacet(Facet):
         return "arrays"
 
     def settings(self, machine: Machine, engine: Engine) -> dict[str, int]:
-        assert isinstance(engine.settings, Systolic)
         return {
-            "rows": engine.settings.rows,
+            "rows": engine.array.rows,
             "weight_lead": timing.MMA_WEIGHT_LEAD,
             "update": timing.MMA_UPDATE,
-            "read": timing.mma_read(machine),
-            "write": timing.mma_write(machine),
-            "slots": timing.mma_write(machine) + 1,
+            "read": timing.mma_read(engine.array),
+            "write": timing.mma_write(engine.array),
+            "slots": timing.mma_write(engine.array) + 1,
         }
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
-        loops, slots = max(len(format.loops) for format in machine.formats.values()), timing.mma_write(machine) + 1
+        loops, slots = max(len(format.loops) for format in machine.formats.values()), timing.mma_write(engine.array) + 1
         walks = {name: np.zeros(loops, np.int64) for name in ("vectors", "weights")}
         return walks | {name: np.full(slots, -1 if name != "c_last" else 0, np.int64) for name in RINGS[2:]}
 

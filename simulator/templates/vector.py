@@ -43,17 +43,17 @@ class VectorFacet(Facet):
         return "vectors"
 
     def settings(self, machine: Machine, engine: Engine) -> dict[str, int]:
-        slots = timing.vec_results(machine) + timing.VEC_OPERANDS + timing.vec_stages(machine) + 1
-        return {"sources": machine.vector_sources, "slots": slots}
+        slots = timing.vec_results(machine, engine) + timing.VEC_OPERANDS + timing.vec_stages(machine, engine) + 1
+        return {"sources": machine.vector_sources(engine), "slots": slots}
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
         loops = max(len(format.loops) for format in machine.formats.values())
         sizes = dict.fromkeys(RINGS, self.settings(machine, engine)["slots"])
-        sizes |= {"walk": loops, "source_word": machine.vector_sources + 1}
+        sizes |= {"walk": loops, "source_word": machine.vector_sources(engine) + 1}
         return {name: np.zeros(size, np.int64) for name, size in sizes.items()}
 
     def requesters(self, machine: Machine, engine: Engine) -> int:
-        return machine.vector_sources
+        return machine.vector_sources(engine)
 
     def loss(self, engine: Engine) -> Loss:
         return Loss.VECTOR
@@ -62,7 +62,8 @@ class VectorFacet(Facet):
         format, machine = rows.format, rows.machine
         for column, source in enumerate(format.streams):
             rows.fill_operand(column, source, rows.first_words[source.memory])
-        rows.fill_operand(machine.vector_sources, format.destination, rows.first_words[format.destination.memory])
+        first_word = rows.first_words[format.destination.memory]
+        rows.fill_operand(machine.vector_sources(format.engine), format.destination, first_word)
         rows.table[:, SOURCES] = len(format.streams)
         rows.table[:, TO_WRITE] = timing.vec_write(format)
         rows.table[:, REFUSABLE] = timing.can_be_refused(machine, format)

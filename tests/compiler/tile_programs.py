@@ -75,9 +75,9 @@ class TileBuilder:
     def matmul(self, vectors: int = 2) -> str:
         """Two accumulating products, requantised; the second with the transpose, if the machine has one."""
         machine = self.machine
-        block = machine.array.cols // machine.vector.lanes
+        block = machine.array.cols // machine.lanes
         sums = self.buffer("acc", vectors * block, block)
-        step = machine.array.rows // machine.vector.lanes
+        step = machine.array.rows // machine.lanes
         products = [of.mnemonic for of in machine.formats_of(Template.SYSTOLIC)]
         for accumulate, mnemonic in ((0, products[0]), (1, products[-1])):
             a, w = self.load("act", vectors * step, step), self.load("wgt", machine.array.rows)
@@ -104,7 +104,7 @@ class TileBuilder:
 
     def program(self) -> TileProgram:
         size = WORDS * self.lanes
-        lanes = self.machine.vector.lanes
+        lanes = self.machine.lanes
         stored = (1, lanes, WORDS, 1)
         outputs = tuple(
             Tensor(name, stored, stored, "int8", 1.0, 0, index * size, lanes) for index, name in enumerate(self.outputs)

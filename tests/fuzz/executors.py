@@ -36,7 +36,7 @@ def work(program: Program) -> int:
     total = 0
     for instruction in program.instructions:
         is_array = instruction.engine.template is Template.SYSTOLIC
-        total += prod(instruction.trips.values()) * machine.vector.lanes * (machine.array.rows if is_array else 1)
+        total += prod(instruction.trips.values()) * machine.lanes * (machine.array.rows if is_array else 1)
     return total
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.engines import vector_of
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding
@@ -65,7 +66,7 @@ def test_only_results_that_go_where_the_array_writes_may_wait() -> None:
     waiting = [of for of in machine.formats_of(Template.VECTOR) if can_be_refused(machine, of)]
 
     assert [of.mnemonic for of in waiting] == ["sum", "add_bias", "add_sums"]
-    assert vec_result_limit(machine, waiting[0]) == vec_results(machine)
+    assert vec_result_limit(machine, waiting[0]) == vec_results(machine, vector_of(machine))
     assert vec_result_limit(machine, machine.format("requantize")) == 1
 
 
@@ -73,5 +74,6 @@ def test_as_many_results_wait_as_the_file_says() -> None:
     machine = load_machine("base16", ["engines.vec.results=7"])
     whole_pipeline = max(vec_write(of) for of in machine.formats_of(Template.VECTOR) if can_be_refused(machine, of))
 
-    assert vec_results(machine) == 7
-    assert vec_results(load_machine("base16")) == whole_pipeline + 1  # what would be taken without the key
+    assert vec_results(machine, vector_of(machine)) == 7
+    base16 = load_machine("base16")
+    assert vec_results(base16, vector_of(base16)) == whole_pipeline + 1  # what would be taken without the key

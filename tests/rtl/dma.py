@@ -54,7 +54,7 @@ def moves(machine: Machine, instruction: Instruction) -> list[tuple[int, int]]:
 
 def queued(machine: Machine, program: Sequence[Instruction]) -> list[dict[str, int]]:
     """Payloads of an instruction stream."""
-    words = [encode(instruction, machine.instruction_bytes) for instruction in program]
+    words = [encode(instruction) for instruction in program]
     return [{"bits": int.from_bytes(word, "little"), "index": index} for index, word in enumerate(words)]
 
 

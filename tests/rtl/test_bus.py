@@ -28,16 +28,16 @@ def test_fetch_goes_first() -> None:
 
     async def bench(ctx: Any) -> None:
         ask(ctx, dut, "fetch", 0x1000, 16)
-        ask(ctx, dut, "dma", 0x2008, 3)
-        assert (ctx.get(dut.fetch_request.ready), ctx.get(dut.dma_request.ready), ctx.get(dut.arvalid)) == (1, 0, 0)
+        ask(ctx, dut, "dma0", 0x2008, 3)
+        assert (ctx.get(dut.fetch_request.ready), ctx.get(dut.dma0_request.ready), ctx.get(dut.arvalid)) == (1, 0, 0)
         await ctx.tick()
         ctx.set(dut.fetch_request.valid, 0)
         assert (ctx.get(dut.arvalid), ctx.get(dut.araddr), ctx.get(dut.arlen), ctx.get(dut.arid)) == (1, 0x1000, 15, 0)
-        assert ctx.get(dut.dma_request.ready) == 0  # the register is full and its content not accepted
+        assert ctx.get(dut.dma0_request.ready) == 0  # the register is full and its content not accepted
         ctx.set(dut.arready, 1)
-        assert ctx.get(dut.dma_request.ready) == 1
+        assert ctx.get(dut.dma0_request.ready) == 1
         await ctx.tick()
-        ctx.set(dut.dma_request.valid, 0)
+        ctx.set(dut.dma0_request.valid, 0)
         assert (ctx.get(dut.araddr), ctx.get(dut.arlen), ctx.get(dut.arid)) == (0x2008, 2, 1)
 
     simulate(dut, bench)
@@ -47,7 +47,7 @@ def test_a_request_waits_on_the_bus_until_it_is_accepted() -> None:
     dut = ReadChannel(MACHINE)
 
     async def bench(ctx: Any) -> None:
-        ask(ctx, dut, "dma", 0x40)
+        ask(ctx, dut, "dma0", 0x40)
         await ctx.tick()
         ask(ctx, dut, "fetch", 0x1000)
         for _ in range(5):
@@ -66,12 +66,12 @@ def test_each_client_gets_its_beats() -> None:
             ctx.set(dut.rid, owner)
             ctx.set(dut.rdata, data)
             ctx.set(dut.rresp, response)
-            beats = [dut.fetch_beat, dut.dma_beat]
+            beats = [dut.fetch_beat, dut.dma0_beat]
             assert [ctx.get(beat.valid) for beat in beats] == [owner == 0, owner == 1]
             payload = ctx.get(beats[owner].payload)
             assert (payload.data, payload.error) == (data, response >= 2)
             for is_ready in (0, 1):
-                ctx.set(dut.dma_beat.ready, is_ready)
+                ctx.set(dut.dma0_beat.ready, is_ready)
                 assert ctx.get(dut.rready) == (owner == 0 or is_ready)
             await ctx.tick()
 
@@ -83,9 +83,9 @@ def test_is_idle_when_every_burst_has_ended() -> None:
 
     async def bench(ctx: Any) -> None:
         assert ctx.get(dut.is_idle) == 1
-        ask(ctx, dut, "dma", 0x40, 2)
+        ask(ctx, dut, "dma0", 0x40, 2)
         await ctx.tick()
-        ctx.set(dut.dma_request.valid, 0)
+        ctx.set(dut.dma0_request.valid, 0)
         assert ctx.get(dut.is_idle) == 0
         ctx.set(dut.arready, 1)
         await ctx.tick()
@@ -94,7 +94,7 @@ def test_is_idle_when_every_burst_has_ended() -> None:
             assert ctx.get(dut.is_idle) == 0
             ctx.set(dut.rvalid, 1)
             ctx.set(dut.rlast, is_last)
-            ctx.set(dut.dma_beat.ready, is_ready)
+            ctx.set(dut.dma0_beat.ready, is_ready)
             await ctx.tick()
         ctx.set(dut.rvalid, 0)
         assert ctx.get(dut.is_idle) == 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from amaranth.sim import Simulator
 
+from tests.engines import vector_of
 from tests.lanes import across_lanes
 from tests.rings import slow_beyond
 from tests.rtl.statements import Evaluator, random_element, random_integer
@@ -101,16 +102,16 @@ class Iteration:
     def __init__(self, machine: Machine, of: InstructionFormat, immediates: Mapping[str, int], seed: Any) -> None:
         self.words: list[int] = []
         self.first: dict[int, int] = {}  # by position of the source: where a table begins
-        self.names: list[dict[str, Any]] = [dict(immediates) for _ in range(machine.vector.lanes)]
+        self.names: list[dict[str, Any]] = [dict(immediates) for _ in range(machine.lanes)]
         for table in of.tables:
             first = seed.randrange(machine.memories[table.memory].depth - table.block + 1)
             self.first[of.sources.index(table)] = first
             least = next(node.args[0].range.low for node in walk(of.statement.expr) if node.name == table.name)
-            for lane in range(machine.vector.lanes):
+            for lane in range(machine.lanes):
                 self.names[lane][table.name] = partial(element_at, machine, table.memory, lane, first - least)
         for source in of.streams:
             word = 0
-            for lane in range(machine.vector.lanes):
+            for lane in range(machine.lanes):
                 bits, values = random_element(source.element, seed)
                 word |= bits << lane * source.element.bits
                 for field, value in values.items():
@@ -128,7 +129,7 @@ def element_at(machine: Machine, memory: str, lane: int, origin: int, index: int
 def looked_up(machine: Machine, memory: str, addresses: int) -> int:
     """What the lanes find at the addresses of `lookup_<memory>_address`."""
     of, word = machine.memories[memory], 0
-    for lane in range(machine.vector.lanes):
+    for lane in range(machine.lanes):
         address = addresses >> lane * of.address_bits & ((1 << of.address_bits) - 1)
         word |= element_at(machine, memory, lane, 0, address) % (1 << of.element.bits) << lane * of.element.bits
     return word
@@ -144,7 +145,7 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
     """Send random groups of random formats through the datapath, with bubbles, and compare every result."""
     seed = random.Random(zlib.crc32(machine.name.encode()) + len(rounding))
     formats = machine.formats_of(Template.VECTOR)
-    datapath = VectorDatapath(machine)
+    datapath = VectorDatapath(machine, vector_of(machine))
     expected: dict[int, tuple[str, list[int], int]] = {}  # by the cycle in which the result is seen
 
     async def bench(ctx: Any) -> None:
@@ -173,7 +174,7 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             ctx.set(datapath.valid, 1)
             if count == length - 1:
                 stored_bits = of.destination.element.bits
-                lanes = [[it.names[lane] for it in group] for lane in range(machine.vector.lanes)]
+                lanes = [[it.names[lane] for it in group] for lane in range(machine.lanes)]
                 values = [
                     Evaluator(lane, rounding, lanes).store(of.statement.text) % (1 << stored_bits) for lane in lanes
                 ]
@@ -200,10 +201,8 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             ctx.set(getattr(datapath, f"lookup_{name}_data"), word)
         if cycle + 1 in expected:
             text, values, stored_bits = expected[cycle + 1]
-            word, bits = ctx.get(datapath.result), len(datapath.result) // machine.vector.lanes
-            assert [word >> lane * bits & ((1 << stored_bits) - 1) for lane in range(machine.vector.lanes)] == values, (
-                text
-            )
+            word, bits = ctx.get(datapath.result), len(datapath.result) // machine.lanes
+            assert [word >> lane * bits & ((1 << stored_bits) - 1) for lane in range(machine.lanes)] == values, text
         return cycle + 1
 
     simulator = Simulator(datapath)
@@ -270,7 +269,8 @@ def test_no_two_operations_or_passes_of_a_format_share_a_unit() -> None:
 
 
 def test_ports_are_as_wide_as_the_widest_words() -> None:
-    datapath = VectorDatapath(load_machine("tiny8"))
+    machine = load_machine("tiny8")
+    datapath = VectorDatapath(machine, vector_of(machine))
     assert len(datapath.source_0) == 8 * 32  # lanes of acc
     assert len(datapath.source_1) == 8 * 64  # lanes of par
     assert len(datapath.result) == 8 * 32  # lanes of acc

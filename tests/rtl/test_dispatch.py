@@ -21,13 +21,16 @@ def an_instruction(engine: str, **waits: int) -> Instruction:
     return make_instruction(format, {f"wait.{other}": count for other, count in waits.items()})
 
 
-def as_beats(machine: Machine, words: list[bytes]) -> list[dict[str, int]]:
-    size, text = machine.dram.bus_bytes, b"".join(words)
-    return [{"data": int.from_bytes(text[n : n + size], "little"), "error": 0} for n in range(0, len(text), size)]
+def as_beats(machine: Machine, instructions: list[bytes]) -> list[dict[str, int]]:
+    """The beats of a program; of the last one, perhaps, not all units are the program's."""
+    size, text = machine.dram.bus_bytes, b"".join(instructions)
+    parts = [text[n : n + size] for n in range(0, len(text), size)]
+    unit = min(4, size)
+    return [{"data": int.from_bytes(part, "little"), "units": len(part) // unit, "error": 0} for part in parts]
 
 
 def encoded(*instructions: Instruction) -> list[bytes]:
-    return [encode(instruction, MACHINE.instruction_bytes) for instruction in instructions]
+    return [encode(instruction) for instruction in instructions]
 
 
 def test_every_engine_gets_its_instructions_in_order() -> None:
@@ -46,8 +49,9 @@ def test_every_engine_gets_its_instructions_in_order() -> None:
             own = [(n, instruction) for n, instruction in enumerate(program) if instruction.engine.name == engine]
             taken = await stream_get(ctx, dut.instructions[ENGINES.index(engine)], len(own), pause=0.5, seed=len(own))
             assert [payload.index for payload in taken] == [n for n, _ in own]
-            words = encoded(*(instruction for _, instruction in own))
-            assert [payload.bits for payload in taken] == [int.from_bytes(word, "little") for word in words]
+            for payload, (_, instruction) in zip(taken, own, strict=True):
+                fields = payload.bits & (1 << instruction.format.bits) - 1  # what is behind them, nobody reads
+                assert fields == int.from_bytes(encode(instruction), "little")
             for _ in own:
                 assert ctx.get(dut.is_done) == 0
                 ctx.set(dut.retires[ENGINES.index(engine)], 1)
@@ -119,7 +123,7 @@ def fault_of(words: list[bytes], error_at: int | None = None) -> tuple[FaultCode
 
 def test_refuses_an_unknown_opcode() -> None:
     unknown = max(f.opcode for f in MACHINE.formats.values()) + 1
-    bad = unknown.to_bytes(MACHINE.instruction_bytes, "little")
+    bad = unknown.to_bytes(4, "little")
     assert fault_of([*encoded(an_instruction("vec")), bad]) == (FaultCode.OPCODE, 1, unknown)
     assert an_instruction("vec")[OPCODE] != unknown
 
@@ -138,6 +142,14 @@ def test_names_the_first_engine_of_a_bad_wait() -> None:
 
 
 def test_refuses_an_instruction_that_the_bus_refused() -> None:
-    beats = MACHINE.instruction_bytes // MACHINE.dram.bus_bytes
+    # The first instruction of vec has 32 bytes, which are beats 0 to 3; the second is in 4 to 7.
     program = encoded(an_instruction("vec"), an_instruction("vec"))
-    assert fault_of(program, error_at=beats) == (FaultCode.BUS, 1, 0)
+    assert fault_of(program, error_at=4) == (FaultCode.BUS, 1, 0)
+    assert fault_of(program, error_at=7) == (FaultCode.BUS, 1, 0)
+
+
+def test_a_refused_beat_is_a_fault_of_the_first_instruction_in_it() -> None:
+    # Of 28 bytes each: the beat 3 has the end of the first instruction and the begin of the second.
+    add_bias = make_instruction(MACHINE.format("add_bias"), {})
+    assert fault_of(encoded(add_bias, add_bias), error_at=3) == (FaultCode.BUS, 0, 0)
+    assert fault_of(encoded(add_bias, add_bias), error_at=4) == (FaultCode.BUS, 1, 0)

@@ -19,10 +19,10 @@ def beat_at(address: int, bus_bytes: int) -> int:
     return (address - BASE) // bus_bytes
 
 
-async def begin(ctx: Any, dut: Fetch, beats: int) -> None:
-    """Begin the run of a program, as the machine does: with the end of a halt."""
+async def begin(ctx: Any, dut: Fetch, beats: int, missing_bytes: int = 0) -> None:
+    """Begin the run of a program, as the machine does: with the end of a halt. Its last beat misses some bytes."""
     ctx.set(dut.base, BASE)
-    ctx.set(dut.limit, beats * dut.bus_bytes)
+    ctx.set(dut.limit, beats * dut.bus_bytes - missing_bytes)
     ctx.set(dut.halt, 1)
     await ctx.tick()
     ctx.set(dut.halt, 0)
@@ -64,6 +64,22 @@ def test_reads_the_program_once(beats: int, pause: float) -> None:
 
     simulate(dut, bench, background=[answer(dut, 9, seed, requests)])
     assert [size for _, size in requests] == [min(BURST_BEATS, beats - n) for n in range(0, beats, BURST_BEATS)]
+
+
+@pytest.mark.parametrize("bus_bytes", [1, 2, 4, 8, 16, 64])
+def test_tells_how_many_words_of_the_last_beat_are_the_programs(bus_bytes: int) -> None:
+    machine = load_machine("tiny8", [f"dram.bus_bytes={bus_bytes}"])
+    dut, beats, missing = Fetch(machine), 19, bus_bytes // 2 // 4 * 4
+    unit = min(4, bus_bytes)
+
+    async def bench(ctx: Any) -> None:
+        await begin(ctx, dut, beats, missing)
+        payloads = await stream_get(ctx, dut.output, beats, pause=0.3)
+        assert [payload.data for payload in payloads] == [beat % 256**bus_bytes for beat in range(beats)]
+        assert [payload.units * unit for payload in payloads] == [bus_bytes] * (beats - 1) + [bus_bytes - missing]
+        assert ctx.get(dut.is_finished) == 1
+
+    simulate(dut, bench, background=[answer(dut, 9, random.Random(bus_bytes), [])])
 
 
 def test_asks_no_more_than_its_buffer_holds() -> None:

@@ -25,7 +25,7 @@ def test_an_instruction_leaves_a_queue_as_it_came(engine: str) -> None:
 
     async def bench(ctx: Any) -> None:
         for of in MACHINE.formats_of(MACHINE.engines[engine]) * 5:
-            word = encode(random_instruction(MACHINE, of, seed), MACHINE.instruction_bytes)
+            word = encode(random_instruction(MACHINE, of, seed))
             ctx.set(bits, int.from_bytes(word, "little"))
             await ctx.delay(1e-9)
             assert ctx.get(restored) == int.from_bytes(word, "little")

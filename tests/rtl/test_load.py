@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engines import load_of
 from tests.rings import slow_beyond
 from tests.rtl.benches import simulate, stream_put
 from tests.rtl.dma import BASES, DRAM_BYTES, REGION_BYTES, moves, queued, set_regions, valid_transfers
@@ -74,7 +75,7 @@ def expected_writes(machine: Machine, program: list[Any], dram: bytes) -> list[t
 @pytest.mark.parametrize("eagerness", slow_beyond(1, [0.5, 1, 0.2]))
 def test_writes_every_word_once_and_in_order(name: str, eagerness: float) -> None:
     machine, seed = load_machine(name), random.Random(f"{name} {eagerness}")
-    dut, dram, log = LoadEngine(machine), seed.randbytes(DRAM_BYTES), []
+    dut, dram, log = LoadEngine(machine, load_of(machine)), seed.randbytes(DRAM_BYTES), []
     program = valid_transfers(machine, "load", seed, 8)
 
     async def bench(ctx: Any) -> None:
@@ -93,7 +94,7 @@ def test_writes_every_word_once_and_in_order(name: str, eagerness: float) -> Non
 
 def test_starts_no_more_than_its_contexts() -> None:
     machine, seed = load_machine("tiny8"), random.Random(1)
-    dut, taken = LoadEngine(machine), []
+    dut, taken = LoadEngine(machine, load_of(machine)), []
     transfer = valid_transfers(machine, "load", seed, 1)[0]
     one_word = transfer.replace({f"trip.{loop.name}": 1 for loop in transfer.format.loops})
     contexts = machine.engines["load"].dma.contexts
@@ -137,7 +138,7 @@ def test_stops_at_a_word_outside_its_memory() -> None:
     plain = valid_transfers(machine, "load", random.Random(6), 1)[0].replace({})
     values = {f"{chip.name}.base": depth - 2, f"{chip.name}.{innermost}": 1, f"trip.{innermost}": 5}
     bad = type(plain)(of, tuple(f.default if f.name != "opcode" else of.opcode for f in of.fields)).replace(values)
-    fault, log = run_to_fault(LoadEngine(machine), machine, [good, bad])
+    fault, log = run_to_fault(LoadEngine(machine, load_of(machine)), machine, [good, bad])
     assert fault == (FaultCode.ADDRESS, 1, depth)
     assert [word for name, word, _ in log[len(moves(machine, good)) :]] in ([depth - 2], [depth - 2, depth - 1])
 
@@ -146,12 +147,12 @@ def test_stops_at_a_burst_outside_its_region() -> None:
     machine = load_machine("tiny8")
     good = valid_transfers(machine, "load", random.Random(6), 1)[0]
     bad = good.replace({"d.base": REGION_BYTES - 1, "d.region": 1})
-    fault, _ = run_to_fault(LoadEngine(machine), machine, [good, bad])
+    fault, _ = run_to_fault(LoadEngine(machine, load_of(machine)), machine, [good, bad])
     assert fault == (FaultCode.REGION, 1, BASES["weights"] + REGION_BYTES)
 
 
 def test_stops_at_an_error_of_the_bus() -> None:
     machine = load_machine("tiny8")
     program = valid_transfers(machine, "load", random.Random(6), 1)
-    fault, log = run_to_fault(LoadEngine(machine), machine, program, refuses=True)
+    fault, log = run_to_fault(LoadEngine(machine, load_of(machine)), machine, program, refuses=True)
     assert (fault, log) == ((FaultCode.BUS, 0, 0), [])

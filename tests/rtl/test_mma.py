@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from amaranth.sim import Simulator
 
+from tests.engines import array_of
 from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, iterations, random_instruction
@@ -130,10 +131,10 @@ class MmaModel:
         self.vector_issued[tile, place] = time
         vector = self.block(self.a, addresses[self.a.name], self.machine.array.rows)
         if adds:
-            self.reads[time + mma_read(self.machine)] = addresses[self.c.name]
-        self.writes[time + mma_write(self.machine)] = (addresses[self.c.name], vector, adds, not self.vectors)
+            self.reads[time + mma_read(self.machine.array)] = addresses[self.c.name]
+        self.writes[time + mma_write(self.machine.array)] = (addresses[self.c.name], vector, adds, not self.vectors)
         rows = self.weights.setdefault(tile, [])  # complete when the sums are written
-        self.tile_of_write[time + mma_write(self.machine)] = rows, self.is_transposing
+        self.tile_of_write[time + mma_write(self.machine.array)] = rows, self.is_transposing
         return not self.vectors
 
     def block(self, operand: Operand, address: int, elements: int) -> list[int]:
@@ -146,7 +147,7 @@ class MmaModel:
         if time in self.reads:
             address = self.reads.pop(time)
             cycle.asks["c_read"] = (address,)
-            self.old[time + mma_write(self.machine) - mma_read(self.machine)] = self.block(
+            self.old[time + mma_write(self.machine.array) - mma_read(self.machine.array)] = self.block(
                 self.c, address, self.machine.array.cols
             )
         if time in self.writes:
@@ -169,7 +170,7 @@ class MmaModel:
 
 def run(machine: Machine, program: Sequence[Instruction], probability: float, seed: random.Random) -> list[Cycle]:
     """Run a program on the hardware beside the model, and compare every cycle up to the end or the first fault."""
-    engine, model = MmaEngine(machine), MmaModel(machine, program)
+    engine, model = MmaEngine(machine, array_of(machine)), MmaModel(machine, program)
     ports = {name: getattr(engine, name) for name in ("c_read", "w", "a", "c_write")}
     operands = {"c_read": model.c, "w": model.w, "a": model.a}
     trace: list[Cycle] = []
@@ -182,7 +183,7 @@ def run(machine: Machine, program: Sequence[Instruction], probability: float, se
             ctx.set(engine.instruction.valid, bool(waiting))
             if waiting:
                 number, instruction = waiting[0]
-                bits = int.from_bytes(encode(instruction, machine.instruction_bytes), "little")
+                bits = int.from_bytes(encode(instruction), "little")
                 ctx.set(engine.instruction.payload, {"bits": bits, "index": number})
             grant = seed.random() < probability
             ctx.set(ports["a"].granted, 0)

@@ -39,7 +39,7 @@ def run(
     async def bench(ctx: Any) -> None:
         ctx.set(walker.collapse, collapse)
         for instruction in instructions:
-            ctx.set(walker.bits, int.from_bytes(encode(instruction, machine.instruction_bytes), "little"))
+            ctx.set(walker.bits, int.from_bytes(encode(instruction), "little"))
             ctx.set(walker.start, 1)
             await ctx.tick()
             ctx.set(walker.start, 0)

@@ -69,7 +69,7 @@ def run(folder: Path, programs: list[tuple[Program, float]]) -> list[Outcome]:
 def a_transfer(engine: str, **values: int) -> Any:
     of = MACHINE.formats_of(MACHINE.engines[engine])[0]
     inner = of.loops[-1].name
-    return make_instruction(of, {f"d.{inner}": MACHINE.vector.lanes, f"y.{inner}": 1, **values})
+    return make_instruction(of, {f"d.{inner}": MACHINE.lanes, f"y.{inner}": 1, **values})
 
 
 def outside_its_region() -> Program:
@@ -77,7 +77,7 @@ def outside_its_region() -> Program:
     inner = MACHINE.formats_of(MACHINE.engines["store"])[0].loops[-1].name
     outputs = REGIONS.index("outputs")
     good = a_transfer("store", **{f"trip.{inner}": 40, "d.region": outputs})
-    words = 4096 // MACHINE.vector.lanes
+    words = 4096 // MACHINE.lanes
     bad = a_transfer("store", **{f"trip.{inner}": words, "d.region": outputs, "d.base": 64, "wait.store": 1})
     return program_of(MACHINE, (good, bad), {**LIMITS, "outputs": 4096})
 

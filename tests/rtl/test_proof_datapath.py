@@ -13,6 +13,7 @@ import tilewright.isa.timing as timing
 import tilewright.rtl.datapath as rtl_datapath
 import tilewright.rtl.operators as rtl_operators
 from tests.blocks import with_blocks
+from tests.engines import vector_of
 from tests.normalizing import NORMALIZING
 from tests.rings import long_beyond, slow_beyond
 from tilewright.isa.files.loader import load_machine, load_machine_text
@@ -39,7 +40,7 @@ OF_NORMALISATION = [
 
 
 def proof_of(mnemonic: str, machine: Machine = MACHINE) -> Proof:
-    lane = VectorDatapath(one_lane(machine))
+    lane = VectorDatapath(one_lane(machine), vector_of(machine))
     position = [of.mnemonic for of in lane.formats].index(mnemonic)
     return prove_format(machine, lane, without_products(netlist(lane)), position)
 

@@ -9,6 +9,7 @@ import pytest
 import z3
 
 import tilewright.rtl.proof.datapath as rtl_proof_datapath
+from tests.engines import vector_of
 from tests.rtl.faults import faulty
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -31,7 +32,7 @@ def refuted(lane: VectorDatapath, of: Netlist, mnemonic: str) -> list[str]:
 
 
 def with_fault(mnemonic: str, register: str = "", output: str = "") -> list[str]:
-    lane = VectorDatapath(one_lane(MACHINE))
+    lane = VectorDatapath(one_lane(MACHINE), vector_of(MACHINE))
     of = without_products(netlist(lane))
     registers = [name for name in of.nets if register and re.fullmatch(register, name)]
     *_, broken = faulty(of, registers, [output] if output else [])
@@ -53,7 +54,7 @@ def test_sees_factors_outside_their_ranges(monkeypatch: pytest.MonkeyPatch) -> N
         return right(*args) << 8  # type: ignore[arg-type]
 
     monkeypatch.setattr(rtl_proof_datapath, "_typed", typed)
-    lane = VectorDatapath(one_lane(MACHINE))
+    lane = VectorDatapath(one_lane(MACHINE), vector_of(MACHINE))
     assert "the factors of (a - a_zero) * scale" in refuted(lane, without_products(netlist(lane)), "rescale")
 
 
@@ -68,6 +69,6 @@ def overlay(folder: Path) -> Machine:
 @pytest.mark.slow
 def test_the_instruction_of_the_readme_equals_its_statement_for_all_inputs(tmp_path: Path) -> None:
     machine = overlay(tmp_path)
-    lane = VectorDatapath(one_lane(machine))
+    lane = VectorDatapath(one_lane(machine), vector_of(machine))
     proof = prove_format(machine, lane, without_products(netlist(lane)), position_of(lane, "requantize_add"))
     assert proof.counterexample == ""

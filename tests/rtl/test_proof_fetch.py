@@ -25,12 +25,13 @@ def test_a_window_keeps_bytes_in_order() -> None:
 
 
 def test_every_goal_of_fetch_sees_a_fault() -> None:
-    outputs = ["request__payload.address", "request__payload.last_beat", "is_finished", "buffer.input__ready"]
-    assert unseen(fetch(MACHINE), ["asked", "burst", "free", "buffer.level"], [*outputs, "buffer.output__ready"]) == []
+    outputs = ["request__payload.address", "request__payload.last_beat", "is_finished", "output__payload.units"]
+    registers = ["asked", "beats_left", "burst", "free", "buffer.level"]
+    assert unseen(fetch(MACHINE), registers, [*outputs, "buffer.input__ready", "buffer.output__ready"]) == []
 
 
 def test_every_goal_of_the_read_channel_sees_a_fault() -> None:
-    clients = [f"{name}_{net}" for name in ("fetch", "dma") for net in ("request__ready", "beat__valid")]
+    clients = [f"{name}_{net}" for name in ("fetch", "dma0") for net in ("request__ready", "beat__valid")]
     assert unseen(read_channel(MACHINE), ["address.output__payload", "arid", "arvalid"], [*clients, "rready"]) == []
 
 

@@ -3,6 +3,7 @@
 import pytest
 from amaranth.hdl import Mux
 
+from tests.engines import vector_of
 from tests.lanes import across_lanes
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.operations import Op
@@ -16,12 +17,13 @@ from tilewright.rtl.proof.result import Proof
 
 def proof_of(machine: Machine, op: Op) -> Proof:
     unit = next(unit for unit in bind(schedule(machine.formats_of(Template.VECTOR))) if unit.op is op)
-    return prove_lane_tree(unit, machine.vector.lanes)
+    return prove_lane_tree(unit, machine.lanes)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 5])
 def test_holds_for_every_tree(lanes: int) -> None:
-    proofs = prove_lane_trees(load_machine_text(across_lanes(lanes), "lanes"))
+    machine = load_machine_text(across_lanes(lanes), "lanes")
+    proofs = prove_lane_trees(machine, vector_of(machine))
 
     assert len(proofs) == 8
     assert [proof.counterexample for proof in proofs] == [""] * len(proofs)
@@ -29,7 +31,8 @@ def test_holds_for_every_tree(lanes: int) -> None:
 
 @pytest.mark.slow
 def test_holds_for_the_shipped_machine_that_has_trees() -> None:
-    proofs = prove_lane_trees(load_machine("vector16"))
+    machine = load_machine("vector16")
+    proofs = prove_lane_trees(machine, vector_of(machine))
 
     assert [proof.counterexample for proof in proofs] == ["", "", ""]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.engines import load_of
 from tests.rtl.faults import failed_goals, unseen, walker_faults
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl.beats import Window
@@ -14,12 +15,12 @@ MACHINE = load_machine("tiny8")
 
 
 def test_forms_and_writes_every_word_once_in_order() -> None:
-    assert failed_goals(load_engine(MACHINE)) == []
+    assert failed_goals(load_engine(MACHINE, load_of(MACHINE))) == []
 
 
 @pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
-    subject = load_engine(MACHINE)
+    subject = load_engine(MACHINE, load_of(MACHINE))
     registers, outputs = walker_faults(subject.hardware, "packer.walker.")
     registers += ["packing_queue.level", "packer.is_packing", "writer.held.is_last", "writer.is_held", "free"]
     registers += ["packer.place", "writer.word"]
@@ -58,7 +59,7 @@ def test_sees_a_word_formed_of_too_few_bytes(monkeypatch: pytest.MonkeyPatch) ->
         lambda self, m, walker, window: right(self, m, walker, OneByteMore(window)),
     )
     claim = "load: forms every word once, in order"
-    assert f"{claim}: enough" in failed_goals(load_engine(MACHINE), claim)
+    assert f"{claim}: enough" in failed_goals(load_engine(MACHINE, load_of(MACHINE)), claim)
 
 
 def test_sees_an_instruction_that_retires_with_every_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,4 +72,4 @@ def test_sees_an_instruction_that_retires_with_every_word(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Writer, "elaborate", elaborate)
     claim = "load: writes every word once"
-    assert f"{claim}: retires with the last write" in failed_goals(load_engine(MACHINE), claim)
+    assert f"{claim}: retires with the last write" in failed_goals(load_engine(MACHINE, load_of(MACHINE)), claim)

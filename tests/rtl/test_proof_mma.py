@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 from amaranth.hdl import Module
 
+from tests.engines import array_of
 from tests.rtl.faults import failed_goals, unseen, walker_faults
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.timing import mma_read, mma_write
 from tilewright.rtl.mma import VectorIssuer, WeightReader
 from tilewright.rtl.proof.mma import mma_engine
@@ -18,12 +18,12 @@ MACHINE = load_machine("tiny8")
 
 
 def test_asks_for_everything_once_in_order() -> None:
-    assert failed_goals(mma_engine(MACHINE)) == []
+    assert failed_goals(mma_engine(MACHINE, array_of(MACHINE))) == []
 
 
 @pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
-    subject = mma_engine(MACHINE)
+    subject = mma_engine(MACHINE, array_of(MACHINE))
     registers = ["tiles.row", "tiles.may_begin", "tiles.is_active", "vectors.is_active", "vectors.accumulates"]
     registers += ["vectors.tile_begins_1", "at_1", "is_at_1", "at_2", "tiles.transposes"]
     outputs = ["tiles.is_active", "tiles.fault_address", "vectors.issues_last", "vectors.issues", "vectors.fault"]
@@ -39,9 +39,9 @@ def test_every_goal_sees_a_fault() -> None:
 
 def test_sees_a_write_that_comes_a_cycle_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain of the claim has a register that the hardware has not."""
-    monkeypatch.setattr("tilewright.rtl.mma.mma_write", lambda machine: mma_write(machine) - 1)
-    with pytest.raises(KeyError, match=f"at_write_{mma_write(MACHINE) - mma_read(MACHINE)}"):
-        failed_goals(mma_engine(MACHINE))
+    monkeypatch.setattr("tilewright.rtl.mma.mma_write", lambda array: mma_write(array) - 1)
+    with pytest.raises(KeyError, match=f"at_write_{mma_write(MACHINE.array) - mma_read(MACHINE.array)}"):
+        failed_goals(mma_engine(MACHINE, array_of(MACHINE)))
 
 
 def test_sees_a_row_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,24 +49,23 @@ def test_sees_a_row_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     right = WeightReader.elaborate
 
     def elaborate(self: WeightReader, platform: object) -> object:
-        machine, array = self.machine, self.machine.of(Template.SYSTOLIC)[0]
-        fewer = dataclasses.replace(machine.array, rows=machine.array.rows - 1)
-        engines = {**machine.engines, array.name: dataclasses.replace(array, settings=fewer)}
-        self.machine = dataclasses.replace(machine, engines=engines)
+        engine = self.engine
+        fewer = dataclasses.replace(engine.array, rows=engine.array.rows - 1)
+        self.engine = dataclasses.replace(engine, settings=fewer)
         built = right(self, platform)
-        self.machine = machine
+        self.engine = engine
         return built
 
     monkeypatch.setattr(WeightReader, "elaborate", elaborate)
     claim = "mma: reads every weight row once, in order"
-    assert f"{claim}: next row" in failed_goals(mma_engine(MACHINE), claim)
+    assert f"{claim}: next row" in failed_goals(mma_engine(MACHINE, array_of(MACHINE)), claim)
 
 
 def test_sees_a_vector_that_does_not_wait_for_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     right = VectorIssuer.build_tile_rules
     monkeypatch.setattr(VectorIssuer, "build_tile_rules", lambda self, m: right(self, m) | 1)
     claim = "mma: a tile's weights come before its vectors"
-    assert f"{claim}: has weights" in failed_goals(mma_engine(MACHINE), claim)
+    assert f"{claim}: has weights" in failed_goals(mma_engine(MACHINE, array_of(MACHINE)), claim)
 
 
 def test_sees_an_orientation_that_does_not_follow_the_opcode(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,4 +74,4 @@ def test_sees_an_orientation_that_does_not_follow_the_opcode(monkeypatch: pytest
 
     monkeypatch.setattr(WeightReader, "build_orientation", build_orientation)
     claim = "mma: transposes the tiles of the instructions that say so"
-    assert failed_goals(mma_engine(MACHINE), claim) == [f"{claim}: orientation of mma"]
+    assert failed_goals(mma_engine(MACHINE, array_of(MACHINE)), claim) == [f"{claim}: orientation of mma"]

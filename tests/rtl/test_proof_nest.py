@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilewright.rtl.nest as rtl_nest
+from tests.engines import vector_of
 from tests.rtl.faults import unseen, walker_faults
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl.proof.nest import vector_addresses
@@ -14,7 +15,7 @@ MACHINE = load_machine("base16")
 
 
 def proofs() -> list[Proof]:
-    return vector_addresses(MACHINE).proofs()
+    return vector_addresses(MACHINE, vector_of(MACHINE)).proofs()
 
 
 def test_addresses_are_base_plus_indices_times_strides() -> None:
@@ -23,7 +24,7 @@ def test_addresses_are_base_plus_indices_times_strides() -> None:
 
 @pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
-    subject = vector_addresses(MACHINE)
+    subject = vector_addresses(MACHINE, vector_of(MACHINE))
     assert unseen(subject, *walker_faults(subject.hardware, "")) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from amaranth.hdl import Module
 
+from tests.engines import store_of
 from tests.rtl.faults import failed_goals, unseen, walker_faults
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl.proof.store import store_engine
@@ -14,12 +15,12 @@ MACHINE = load_machine("tiny8")
 
 
 def test_reads_and_writes_every_word_once_in_order() -> None:
-    assert failed_goals(store_engine(MACHINE)) == []
+    assert failed_goals(store_engine(MACHINE, store_of(MACHINE))) == []
 
 
 @pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
-    subject = store_engine(MACHINE)
+    subject = store_engine(MACHINE, store_of(MACHINE))
     registers, outputs = walker_faults(subject.hardware, "reader.walker.")
     registers += ["wvalid", "wdata", "wstrb", "wlast", "reader.is_active", "reader.held", "reader.format_granted"]
     registers += ["reader.place", "reader.place_granted"]
@@ -49,7 +50,7 @@ def test_sees_bytes_at_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(BeatFormer, "elaborate", elaborate)
     claim = "store: forms every beat once, in order"
-    assert f"{claim}: bytes in place" in failed_goals(store_engine(MACHINE), claim)
+    assert f"{claim}: bytes in place" in failed_goals(store_engine(MACHINE, store_of(MACHINE)), claim)
 
 
 def test_sees_an_instruction_that_retires_before_its_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,4 +63,4 @@ def test_sees_an_instruction_that_retires_before_its_last_answer(monkeypatch: py
 
     monkeypatch.setattr(Responses, "elaborate", elaborate)
     claim = "store: retires only what it started"
-    assert f"{claim}: contexts" in failed_goals(store_engine(MACHINE), claim)
+    assert f"{claim}: contexts" in failed_goals(store_engine(MACHINE, store_of(MACHINE)), claim)

@@ -72,7 +72,7 @@ def test_stops_at_an_unknown_opcode() -> None:
     machine, rng = load_machine("tiny8"), np.random.default_rng(4)
     program, dram, bases = prepared(random_program(machine, rng, 10), rng)
     unknown = max(f.opcode for f in machine.formats.values()) + 1
-    dram[bases["program"] + 7 * machine.instruction_bytes] = unknown
+    dram[bases["program"] + sum(instruction.format.bytes for instruction in program.instructions[:7])] = unknown
     _, counters = run_rtl(program, dram, bases)
     assert counters.fault == Fault(FaultCode.OPCODE, 7, unknown)
 

@@ -70,7 +70,7 @@ def configure(ctx: Any, dut: Bursts, limit: int) -> None:
 
 
 def start(ctx: Any, dut: Bursts, machine: Machine, instruction: Instruction) -> None:
-    ctx.set(dut.instruction.bits, int.from_bytes(encode(instruction, machine.instruction_bytes), "little"))
+    ctx.set(dut.instruction.bits, int.from_bytes(encode(instruction), "little"))
     ctx.set(dut.start, 1)
 
 

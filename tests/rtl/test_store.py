@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engines import store_of
 from tests.rings import slow_beyond
 from tests.rtl.benches import simulate, stream_put
 from tests.rtl.dma import BASES, DRAM_BYTES, REGION_BYTES, moves, queued, set_regions, valid_transfers
@@ -95,7 +96,7 @@ def feed(dut: StoreEngine, machine: Machine, program: list[Any]) -> Any:
 @pytest.mark.parametrize("eagerness", slow_beyond(1, [0.5, 1, 0.2]))
 def test_writes_every_byte_and_no_other(name: str, eagerness: float) -> None:
     machine, seed = load_machine(name), random.Random(f"{name} {eagerness}")
-    dut, world = StoreEngine(machine), World(machine, eagerness, seed)
+    dut, world = StoreEngine(machine, store_of(machine)), World(machine, eagerness, seed)
     program = valid_transfers(machine, "store", seed, 8)
     expected, written = bytearray(DRAM_BYTES), 0
     for instruction in program:
@@ -121,7 +122,7 @@ def test_writes_every_byte_and_no_other(name: str, eagerness: float) -> None:
 
 def test_retires_with_the_last_response() -> None:
     machine, seed = load_machine("tiny8"), random.Random(3)
-    dut, world = StoreEngine(machine), World(machine, 0.6, seed)
+    dut, world = StoreEngine(machine, store_of(machine)), World(machine, 0.6, seed)
     program = valid_transfers(machine, "store", seed, 1)
 
     async def watch(ctx: Any) -> None:
@@ -134,7 +135,7 @@ def test_retires_with_the_last_response() -> None:
 
 
 def fault_of(program: list[Any], machine: Machine, refuses: bool = False) -> tuple[FaultCode, int, int]:
-    dut, world, found = StoreEngine(machine), World(machine, 1, random.Random(3)), []
+    dut, world, found = StoreEngine(machine, store_of(machine)), World(machine, 1, random.Random(3)), []
     world.refuses = refuses
 
     async def watch(ctx: Any) -> None:
@@ -173,7 +174,7 @@ def test_completes_bursts_whose_words_never_came() -> None:
     size = BURST_BEATS * machine.dram.bus_bytes
     values |= {"d.region": 4, "d.base": REGION_BYTES - size, f"d.{inner}": word, f"trip.{inner}": size // word + 1}
     leaves = good.replace(values)  # its first burst is inside, its second is not
-    dut, world = StoreEngine(machine), World(machine, 1, random.Random(3))
+    dut, world = StoreEngine(machine, store_of(machine)), World(machine, 1, random.Random(3))
 
     async def watch(ctx: Any) -> None:  # the memories grant nothing
         await ctx.tick().until(dut.fault.valid)

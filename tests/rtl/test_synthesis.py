@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines import array_of, vector_of
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
@@ -37,7 +38,7 @@ def most_multipliers(machine: Machine) -> int:
 
 def test_has_the_multipliers_of_the_most_demanding_instruction(machine: Machine) -> None:
     # A product of a wide factor takes two: those of its halves.
-    assert cells(VectorDatapath(one_lane(machine)), COARSE)["$mul"] <= 2 * most_multipliers(machine)
+    assert cells(VectorDatapath(one_lane(machine), vector_of(machine)), COARSE)["$mul"] <= 2 * most_multipliers(machine)
 
 
 @pytest.mark.slow
@@ -51,11 +52,12 @@ def test_sharing_saves_gates_and_multipliers() -> None:
 
 
 def test_transposes_cost_a_multiplexer_for_each_bit_of_each_weight_beside_the_diagonal() -> None:
-    both, plain = array_areas(load_machine("tiny8", ["lanes=3", "array.rows=3", "array.cols=3", "memories.wgt.kib=3"]))
+    machine = load_machine("tiny8", ["lanes=3", "array.rows=3", "array.cols=3", "memories.wgt.kib=3"])
+    both, plain = array_areas(machine, array_of(machine))
     assert both.gates - plain.gates == 8 * (3 * 3 - 3)
     assert both.flip_flops - plain.flip_flops == 1 + 3  # of row 0, and of the diagonals 1 to 3 on the way to (1, 2)
 
 
 def test_an_array_without_transposes_has_one_form() -> None:
     machine = load_machine("tiny8", ["lanes=1", "array.rows=1", "array.cols=2"])
-    assert [area.name for area in array_areas(machine)] == ["tiles only"]
+    assert [area.name for area in array_areas(machine, array_of(machine))] == ["tiles only"]

@@ -11,6 +11,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
+from tests.engines import vector_of
 from tests.lanes import across_lanes
 from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
@@ -117,7 +118,7 @@ class VectorModel:
         of = self.current.format
         element = of.destination.element
         lanes = []
-        for lane in range(self.machine.vector.lanes):
+        for lane in range(self.machine.lanes):
             names = []
             for words, addresses in self.group:
                 values: dict[str, Any] = {name: self.current[name] for name in of.immediates}
@@ -140,7 +141,7 @@ class VectorModel:
 
 def run(machine: Machine, program: Sequence[Instruction], probability: float, seed: random.Random) -> list[Cycle]:
     """Run a program on the hardware beside the model, and compare every cycle up to the end or the first fault."""
-    engine, model = VectorEngine(machine), VectorModel(machine, program)
+    engine, model = VectorEngine(machine, vector_of(machine)), VectorModel(machine, program)
     names = [name for name in engine.signature.members if name.startswith(("source", "write"))]
     ports = {name: getattr(engine, name) for name in names}
     lookups = {name: getattr(engine, f"lookup_{name}") for name in machine.table_memories}
@@ -153,7 +154,7 @@ def run(machine: Machine, program: Sequence[Instruction], probability: float, se
             ctx.set(engine.instruction.valid, bool(waiting))
             if waiting:
                 number, instruction = waiting[0]
-                bits = int.from_bytes(encode(instruction, machine.instruction_bytes), "little")
+                bits = int.from_bytes(encode(instruction), "little")
                 ctx.set(engine.instruction.payload, {"bits": bits, "index": number})
             grants = {name: name in always_granted or seed.random() < probability for name in names}
             seen = Cycle()
@@ -326,4 +327,4 @@ def test_stops_at_an_access_outside_its_memory(kind: str) -> None:
 def test_exists_in_a_machine_without_vector_instructions() -> None:
     machine = load_machine("tiny8", NARROW)
     others = {name: of for name, of in machine.formats.items() if of.engine.name != "vec"}
-    assert "retire" in rtlil.convert(VectorEngine(replace(machine, formats=others)))
+    assert "retire" in rtlil.convert(VectorEngine(replace(machine, formats=others), vector_of(machine)))

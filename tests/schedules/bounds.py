@@ -81,7 +81,7 @@ class _Node:
 
 def bound_of(layers: Sequence[LayerBound], machine: Machine) -> Bound:
     """The largest of what each resource takes."""
-    fill = dma_round_trip(machine) + mma_write(machine)
+    fill = dma_round_trip(machine) + mma_write(machine.array)
     array, vector = _balanced(layers)
     dram = _dram(layers, machine)
     found = {"array": array, "vector engine": vector, "DRAM": dram, "prefetch": _prefetch(layers, machine)}
@@ -156,7 +156,7 @@ def _nodes(name: str) -> tuple[_Node, ...]:
 def _layer(each: _Node, after: frozenset[int], machine: Machine) -> LayerBound | None:
     """What a node takes; None if it takes nothing that is counted."""
     kind, result = each.node.op_type, each.result
-    words = prod(result) // result[1] * -(-result[1] // machine.vector.lanes) if len(result) > 1 else 1
+    words = prod(result) // result[1] * -(-result[1] // machine.lanes) if len(result) > 1 else 1
     if kind in PRODUCTS:
         return _product(each, words, after, machine)
     if kind in POOLS:
@@ -179,17 +179,15 @@ def _product(each: _Node, words: int, after: frozenset[int], machine: Machine) -
     if each.node.op_type != "Conv":
         channels = result[-1]
         inner, pixels = prod(weights) // channels, prod(result) // channels
-        tiles, blocks = -(-inner // rows) * -(-channels // cols), -(-channels // machine.vector.lanes)
+        tiles, blocks = -(-inner // rows) * -(-channels // cols), -(-channels // machine.lanes)
         parameters = blocks * _parameter_bytes(machine)
         return LayerBound(name, tiles * max(pixels, rows), pixels * blocks, None, reads, after, parameters)
     array = min(_vectors(each, factor, machine) for factor in _factors(result[-1]))
-    words = min(
-        prod(result) // result[1] // f * -(-f * result[1] // machine.vector.lanes) for f in _factors(result[-1])
-    )
+    words = min(prod(result) // result[1] // f * -(-f * result[1] // machine.lanes) for f in _factors(result[-1]))
     is_apart = each.attributes.get("group", 1) != 1
     taps = weights[2] * -(-weights[3] // _block(machine))
     tapped = words * taps if is_apart and _block(machine) > 1 else None
-    parameters = -(-result[1] // machine.vector.lanes) * _parameter_bytes(machine)
+    parameters = -(-result[1] // machine.lanes) * _parameter_bytes(machine)
     return LayerBound(name, array, words, tapped, reads, after, parameters)
 
 

@@ -22,15 +22,23 @@ from tilewright.simulator.kernel.nests import burst_bytes
 
 BASE = load_machine("base16")
 LATENCY = BASE.dram.latency_cycles
-BEATS = BASE.instruction_bytes // BASE.dram.bus_bytes
 
-QUEUED = 1 + LATENCY + BEATS + 2
-"""The first cycle in which the first instruction is at the head of its queue.
 
-Fetch's request enters the address register in cycle 0 and is on the bus in 1; its first beat comes in 1 + latency and
-is in the buffer a cycle later; then a beat a cycle moves into the instruction register, which is full, and dispatched,
-in cycle 2 + latency + beats; in the cycle after, the instruction is at the queue.
-"""
+def queued(beats: int) -> int:
+    """The first cycle in which an instruction is at the head of its queue, whose last word is in this beat, from 1 on.
+
+    Fetch's request enters the address register in cycle 0 and is on the bus in 1; its first beat comes in 1 + latency
+    and is in the buffer a cycle later; then a beat a cycle is taken by dispatch, where the instruction is whole, and
+    dispatched, in cycle 2 + latency + beats; in the cycle after, the instruction is at the queue.
+    """
+    return 1 + LATENCY + beats + 2
+
+
+QUEUED = queued(3)
+"""When the first instruction is there, if it has 33 to 48 bytes: as load_act, store_act and mma, which have 40."""
+
+QUEUED_SHORT = queued(2)
+"""The same of one with 17 to 32 bytes: as fill, which has 24, copy, which has 28, and max_pool, which has 32."""
 
 
 def instruction(mnemonic: str, fields: Mapping[str, int], machine: Machine = BASE) -> Instruction:
@@ -51,7 +59,29 @@ def test_an_empty_program_is_over_at_once() -> None:
 
 
 def test_first_instruction_starts_when_it_is_fetched() -> None:
-    assert run(instruction("fill", {})).started.tolist() == [QUEUED]
+    assert run(instruction("fill", {})).started.tolist() == [QUEUED_SHORT]
+
+
+def dispatched(bus_bytes: int, *mnemonics: str) -> list[int]:
+    """When each instruction is dispatched, counted from when the first is."""
+    machine = load_machine("base16", [f"dram.bus_bytes={bus_bytes}"])
+    counters = run(*(instruction(name, {}, machine) for name in mnemonics), machine=machine)
+    cycles = counters.dispatched.tolist()
+    return [cycle - cycles[0] for cycle in cycles]
+
+
+def test_an_instruction_is_dispatched_when_the_beat_with_its_last_word_has_come() -> None:
+    # Of 24, 28 and 28 bytes on a bus of 16, the last words are in beats 2, 4 and 5.
+    assert dispatched(16, "fill", "copy", "copy") == [0, 2, 3]
+    # On a bus of 4, each word is a beat.
+    assert dispatched(4, "fill", "copy", "copy") == [0, 7, 14]
+    # On one of 1, each byte is.
+    assert dispatched(1, "fill", "copy") == [0, 28]
+
+
+def test_one_instruction_is_dispatched_in_a_cycle() -> None:
+    # Two are whole in the first beat of 64 bytes, and the others in the second.
+    assert dispatched(64, "fill", "fill", "fill", "fill") == [0, 1, 2, 3]
 
 
 def test_a_load_takes_latency_and_a_cycle_a_word() -> None:
@@ -64,7 +94,7 @@ def test_a_load_takes_latency_and_a_cycle_a_word() -> None:
     load = counters.engines["load"]
     # It waits for DRAM from its first active cycle to the one before the first word, and in that of its last write.
     assert (load.idle, load.busy, load.stall["dram"]) == (QUEUED, 1 + 4, 3 + LATENCY + 1)
-    assert counters.dram_bytes_read == (BEATS + 4) * 16
+    assert counters.dram_bytes_read == (3 + 4) * 16
 
 
 def test_a_load_goes_through_all_its_loops() -> None:
@@ -73,15 +103,15 @@ def test_a_load_goes_through_all_its_loops() -> None:
     loops = {"trip.a": 2, "trip.j": 3, "trip.k": 4}
     places = {"d.region": REGIONS.index("weights"), "d.a": 1024, "d.j": 128, "d.k": 16, "y.a": 12, "y.j": 4, "y.k": 1}
     counters = run(instruction("load_act", loops | places, deep), machine=deep)
-    beats = deep.instruction_bytes // deep.dram.bus_bytes
+    beats = -(-deep.format("load_act").bits // 128)
     assert counters.dram_bytes_read == (beats + 2 * 3 * 4) * 16
     assert counters.engines["load"].busy == 1 + 2 * 3 * 4
 
 
 def test_a_fill_takes_a_cycle_a_word_and_the_pipeline() -> None:
-    # Active in QUEUED + 1, an iteration a cycle; a result asks for its write vec_write after its iteration issued.
+    # Active in QUEUED_SHORT + 1, an iteration a cycle; a result asks for its write vec_write after its iteration.
     counters = run(instruction("fill", {"trip.k": 10, "y.k": 1}))
-    assert counters.retired.tolist() == [QUEUED + 1 + 9 + timing.vec_write(BASE.format("fill")) + 1]
+    assert counters.retired.tolist() == [QUEUED_SHORT + 1 + 9 + timing.vec_write(BASE.format("fill")) + 1]
     assert counters.engines["vec"].busy == 1 + 10
 
 
@@ -97,7 +127,7 @@ def test_two_sources_in_one_bank_take_turns() -> None:
 def test_only_the_last_iteration_of_a_group_is_written() -> None:
     # 12 iterations give 3 results; the last iteration's result is written vec_write after it issued.
     counters = run(instruction("max_pool", {"trip.x": 3, "trip.r": 2, "trip.s": 2, "a.s": 1, "y.base": 50, "y.x": 1}))
-    assert counters.retired.tolist() == [QUEUED + 1 + 11 + timing.vec_write(BASE.format("max_pool")) + 1]
+    assert counters.retired.tolist() == [QUEUED_SHORT + 1 + 11 + timing.vec_write(BASE.format("max_pool")) + 1]
 
 
 def mma(vectors: int, tiles: int, **fields: int) -> Instruction:
@@ -109,7 +139,7 @@ def test_an_mma_streams_without_bubbles() -> None:
     # First weight row in QUEUED + 1, first vector MMA_WEIGHT_LEAD later, then 3 tiles of 20 vectors without a pause.
     counters = run(mma(20, 3))
     last = QUEUED + 1 + timing.MMA_WEIGHT_LEAD + 3 * 20 - 1
-    assert counters.retired.tolist() == [last + timing.mma_write(BASE) + 1]
+    assert counters.retired.tolist() == [last + timing.mma_write(BASE.array) + 1]
     assert counters.engines["mma"].stall["weights"] == timing.MMA_WEIGHT_LEAD
 
 
@@ -118,7 +148,7 @@ def test_a_short_tile_waits_for_its_weights() -> None:
     # are issued from MMA_WEIGHT_LEAD after its first row on.
     counters = run(mma(4, 3))
     last = QUEUED + 1 + 2 * BASE.array.rows + timing.MMA_WEIGHT_LEAD + 4 - 1
-    assert counters.retired.tolist() == [last + timing.mma_write(BASE) + 1]
+    assert counters.retired.tolist() == [last + timing.mma_write(BASE.array) + 1]
 
 
 def test_the_next_mma_loses_two_cycles() -> None:
@@ -133,7 +163,7 @@ def test_a_wait_for_the_completion_of_another() -> None:
     counters = run(load_words(4), waiting)
     assert counters.started[1] == counters.retired[0]
     # The copy is fetched one instruction later, and is at the head of its queue until it starts.
-    assert counters.engines["vec"].wait["load"] == counters.started[1] - (QUEUED + BEATS)
+    assert counters.engines["vec"].wait["load"] == counters.started[1] - queued(5)  # of 40 + 28 bytes
 
 
 def test_a_store_ends_with_the_last_response() -> None:

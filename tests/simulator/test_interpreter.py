@@ -191,7 +191,7 @@ def test_mma_is_the_matrix_product(name: str, mnemonic: str, product: str, accum
     act.reshape(-1)[: a.size] = a.reshape(-1).view(np.uint8)
     wgt.reshape(-1)[: w.size] = w.reshape(-1).view(np.uint8)
     acc.reshape(-1)[: old.nbytes] = old.reshape(-1).view(np.uint8)
-    a_words, c_words = rows // machine.vector.lanes, cols // machine.vector.lanes
+    a_words, c_words = rows // machine.lanes, cols // machine.lanes
     fields = {
         **{"trip.n": tiles, "trip.k": reduced, "trip.x": vectors, "accumulate": accumulate},
         **{"a.k": vectors * a_words, "a.x": a_words},

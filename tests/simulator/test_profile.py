@@ -67,7 +67,6 @@ def test_no_run_is_faster_than_its_bounds() -> None:
 def test_a_load_and_a_product_by_hand() -> None:
     # A load of 8 words, then, after it, one tile of 20 vectors.
     machine = load_machine("tiny8")
-    instruction_beats = machine.instruction_bytes // 8
     load = make_instruction(
         machine.format("load_wgt"), {"trip.k": 8, "d.region": REGIONS.index("weights"), "d.k": 8, "y.k": 1}
     )
@@ -92,10 +91,21 @@ def test_a_load_and_a_product_by_hand() -> None:
         "array": float(second.cycles - 20),
     }
     assert second.utilisation == 640 / (second.cycles * 64)
-    assert first.bound_cycles == {"compute": 0, "dram": 8 + instruction_beats, "vector": 0, "weights": 0}
-    assert second.bound_cycles == {"compute": 20, "dram": instruction_beats, "vector": 0, "weights": 8}
+    # Both instructions have 40 bytes, which are five beats.
+    assert first.bound_cycles == {"compute": 0, "dram": 8 + 5, "vector": 0, "weights": 0}
+    assert second.bound_cycles == {"compute": 20, "dram": 5, "vector": 0, "weights": 8}
     assert (first.bound, second.bound) == ("dram", "compute")
-    assert first.dram_bytes == DramBytes(64 + machine.instruction_bytes, 0)
+    assert first.dram_bytes == DramBytes(64 + 40, 0)
+
+
+def test_a_beat_of_two_instructions_is_counted_where_it_begins() -> None:
+    # add_bias has 28 bytes: of three, the first begins in beats 0 to 3, the second in 4 to 6, the third in 7 to 10.
+    machine = load_machine("tiny8")
+    one = make_instruction(machine.format("add_bias"), {})
+    layers = tuple(Layer(f"{index}", index, (), 0) for index in range(3))
+    found = profile_of(replace(program_of(machine, (one, one, one)), layers=layers))
+    assert [layer.dram_bytes.read for layer in found.layers] == [4 * 8, 3 * 8, 4 * 8]
+    assert found.dram_bytes.read == 11 * 8  # of 84 bytes
 
 
 def test_an_unaligned_store_takes_the_beats_that_it_overlaps() -> None:
@@ -105,7 +115,7 @@ def test_an_unaligned_store_takes_the_beats_that_it_overlaps() -> None:
     program = program_of(machine, (make_instruction(machine.format("store_act"), fields),))
     found = profile_of(program)
     assert found.dram_bytes.written == 24
-    assert found.bound_cycles[Resource.DRAM] == max(6, machine.instruction_bytes // 8)
+    assert found.bound_cycles[Resource.DRAM] == 6  # its instruction has 40 bytes: five beats
 
 
 def test_an_empty_program_has_a_profile() -> None:

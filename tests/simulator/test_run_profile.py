@@ -62,7 +62,8 @@ TEXT = """{
  "layers": [{"name": "conv", "nodes": ["a", "b"], "cycles": 9, "macs": 640, "array_macs": 640, "utilisation": 0.5,
  "dram_bytes": {"read": 64, "written": 8}, "bound_cycles": {"compute": 5}, "bound": "none", "loss": {"idle": 4.0}}],
  "engines": {"second": {"busy": 4, "wait": {"first": 2}, "stall": {"port": 1}, "idle": 2}},
- "host_nodes": [{"name": "n", "op_type": "Cast", "reason": "floats", "transfer_bytes": 12}]
+ "host_nodes": [{"name": "n", "op_type": "Cast", "reason": "floats", "transfer_bytes": 12}],
+ "images": null, "cycles_per_image": 9.0
 }"""
 
 
@@ -103,6 +104,8 @@ OTHER_VALUES = {
     "tilewright/explain/report.py": "what explain says",
     "tilewright/quantize_command.py": "the summary of quantize",
     "codesign/price/report.py": "what price says",
+    "codesign/price/measure_activity.py": "the images of a network",
+    "tilewright/demo.py": "the images of a network",
     "codesign/advise/kept_trials.py": "a kept trial",
     "codesign/explore/study.py": "a study's point",
     "codesign/explore/run.py": "a study's point",

@@ -74,7 +74,7 @@ def test_bad_input(tilewright: Command, words: tuple[object, ...], message: str)
 
 
 def test_in_python() -> None:
-    found = package.compare([MODEL], ["tiny8"], overrides=["dram.bus_bytes=16"], effort=0, price=False)
+    found = package.compare([MODEL], ["tiny8"], overrides=["dram.latency_cycles=8"], effort=0, price=False)
     assert isinstance(found, package.Comparison)
-    assert repr(found) == "<Comparison: digits_int8 on tiny8, tiny8[dram.bus_bytes=16]>"
-    assert found.best("cycles", "digits_int8") == {"tiny8[dram.bus_bytes=16]"}
+    assert repr(found) == "<Comparison: digits_int8 on tiny8, tiny8[dram.latency_cycles=8]>"
+    assert found.best("cycles", "digits_int8") == {"tiny8[dram.latency_cycles=8]"}

@@ -49,14 +49,14 @@ def test_waves_that_would_be_too_large_are_refused_before_the_run(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tilewright.waves.MOST_CYCLES", 1000)
-    message = r"^waves of 6,693 cycles, and viewers take 1,000: choose a layer with --layer, or begin later with "
+    message = r"^waves of 6,676 cycles, and viewers take 1,000: choose a layer with --layer, or begin later with "
     with pytest.raises(InputError, match=message):
         waves_window(program, None, None)
     assert waves_window(program, 6000, None).first == 6000
 
 
 def test_cycles_after_the_end_and_unknown_layers_are_refused(program: Program) -> None:
-    with pytest.raises(InputError, match=r"^--from-cycle 9,999 is after the end, which is cycle 6,693$"):
+    with pytest.raises(InputError, match=r"^--from-cycle 9,999 is after the end, which is cycle 6,676$"):
         waves_window(program, 9999, None)
     with pytest.raises(InputError, match=r"^no layer 'conv9'; there are: conv1, conv2, "):
         waves_window(program, None, "conv9")

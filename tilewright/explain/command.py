@@ -10,7 +10,7 @@ import typer
 
 from tilewright.errors import InputError
 from tilewright.isa.folders.scratch import scratch
-from tilewright.options import Json, SameEffort, Set, Shape, load_program, report
+from tilewright.options import Batch, Json, SameEffort, Set, Shape, load_program, report
 
 if TYPE_CHECKING:
     from tilewright.program import Program
@@ -46,13 +46,14 @@ def explain_command(
     what_if: WhatIf = None,
     set: Set = None,  # noqa: A002
     shape: Shape = None,
+    batch: Batch = None,
     effort: SameEffort = 1,
     json: Json = None,
 ) -> None:
     """Say why a network's program is as it is: tiles, order, instructions, what stays on chip, what is loaded again."""
     if layer is not None and what_if:
         raise typer.BadParameter("takes the whole network: leave LAYER out", param_hint="--what-if")
-    question = Question(layer, what_if, shape or [], effort, json)
+    question = Question(layer, what_if, shape or [], batch, effort, json)
     if not _is_program(source):
         if model is not None:
             raise typer.BadParameter(f"{source} is a model already", param_hint="--model")
@@ -77,6 +78,7 @@ class Question:
     layer: str | None
     what_if: list[str] | None
     shape: list[str]
+    batch: int | None
     effort: int
     json: Path | None
 
@@ -114,13 +116,13 @@ def _explain_model(model: Path, isa: str, settings: tuple[str, ...], question: Q
     from tilewright.values.compiled import compile_keeping
 
     machine = load_machine(isa, settings) if same is None else same.machine
-    options = Options(shapes=parse_shapes(question.shape), effort=question.effort)
+    options = Options(shapes=parse_shapes(question.shape), batch=question.batch, effort=question.effort)
     with progress(f"compiling {model.name}"):
         network, programs = compile_keeping(model, machine, options)
     if same is not None and network.to_bytes() != same.to_bytes():
         raise InputError(
-            f"{model}: another program comes of it; expected the model of this program, the --shape and --effort that "
-            "it was compiled with, and this version: compile it again"
+            f"{model}: another program comes of it; expected the model of this program, the --shape, --batch and "
+            "--effort that it was compiled with, and this version: compile it again"
         )
     if question.layer is not None:
         with progress("measuring other tiles"):

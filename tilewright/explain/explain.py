@@ -26,6 +26,7 @@ def explain_network(network: Program, programs: Sequence[Compiled], changes: Seq
     return {
         "isa": network.machine.name,
         "cycles": profile.cycles,
+        "images": profile.images,
         "layers": layers,
         "through_dram": through_dram(facts),
         "remarks": {

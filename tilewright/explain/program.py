@@ -19,6 +19,7 @@ from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.templates.table import facet_of
 from tilewright.profiles.flows import INPUT, flows
+from tilewright.profiles.report import for_images
 from tilewright.program import Program
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.tables import print_table, print_text
@@ -36,6 +37,7 @@ def explain_program(network: Program) -> dict[str, Any]:
     return {
         "isa": network.machine.name,
         "cycles": profile.cycles,
+        "images": profile.images,
         "model": ", ".join(dict.fromkeys(of.metadata[MODEL] for of in network.programs if MODEL in of.metadata)),
         "layers": [
             {**layer, "cycles": of.cycles} for layer, of in zip(layers, profile.layers, strict=True)
@@ -122,7 +124,8 @@ def _distinct(ranges: Sequence[np.ndarray]) -> int:
 def print_program(found: Mapping[str, Any], name: str) -> None:
     """A row a layer, the remarks and the nodes on the host, and what takes the model."""
     model = f", compiled from {found['model']}" if found["model"] else ""
-    print_text(f"{name}: a program for {found['isa']}{model}: {found['cycles']:,} cycles.")
+    took = f"{found['cycles']:,} cycles{for_images(found['cycles'], found['images'])}"
+    print_text(f"{name}: a program for {found['isa']}{model}: {took}.")
     print()
     rows = [
         (layer["name"], layer["cycles"], _instructions(layer), _reads(layer), _loads(layer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.profiles.report import for_images
 from tilewright.tables import percent, print_table, print_text
 
 
@@ -14,7 +15,7 @@ def print_network(found: Mapping[str, Any], model: str) -> None:
         (layer["name"], layer["cycles"], " + ".join(layer["instructions"]), layer["tiles"]["text"], _again(layer))
         for layer in found["layers"]
     ]
-    title = f"{model} on {found['isa']}: {found['cycles']:,} cycles"
+    title = f"{model} on {found['isa']}: {found['cycles']:,} cycles{for_images(found['cycles'], found['images'])}"
     print_table(title, ("layer", "cycles", "instructions", "tiles", "loaded again"), rows)
     print()
     if found["through_dram"]:

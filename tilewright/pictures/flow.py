@@ -78,7 +78,8 @@ def array_flow(run: ProgramRun, index: int, memories: Mapping[str, NDArray[np.in
     """
     machine, instruction = run.program.machine, run.program.instructions[index]
     tiles, vectors = _times(machine, instruction, int(run.counters.started[index]) + 1, memories)
-    flow = ArrayFlow(machine.array.rows, machine.array.cols, vectors, tiles, mma_read(machine), mma_write(machine))
+    array = instruction.engine.array
+    flow = ArrayFlow(array.rows, array.cols, vectors, tiles, mma_read(array), mma_write(array))
     retired = int(run.counters.retired[index])
     if flow.arrives(vectors[-1]) != retired:
         raise InputError(f"instruction {index} is retired in cycle {retired}: other engines held it up")
@@ -97,10 +98,10 @@ def _times(
     vectors: list[Vector] = []
     begun = 0
     for of_tile in _indices(instruction, outer):
-        read = first if not tiles else max(begun + 1, tiles[-1].first_read + machine.array.rows)
+        read = first if not tiles else max(begun + 1, tiles[-1].first_read + instruction.engine.array.rows)
         issued = begun = max(read + MMA_WEIGHT_LEAD, _after(vectors, len(tiles)))
         word = _word(instruction, w, of_tile)
-        tiles.append(Tile(read, of_tile, memories[w.memory][word : word + machine.array.rows]))
+        tiles.append(Tile(read, of_tile, memories[w.memory][word : word + instruction.engine.array.rows]))
         for of_vector in _indices(instruction, inner):
             indices = {**of_tile, **of_vector}
             elements = memories[a.memory][_word(instruction, a, indices)].tolist()

@@ -29,7 +29,7 @@ def _parts(machine: Machine) -> Iterator[str]:
     yield text(
         24,
         32,
-        f"{machine.name}: {machine.array.rows}×{machine.array.cols} array, {machine.vector.lanes} lanes",
+        f"{machine.name}: {machine.arrays_text}, {machine.lanes} lanes",
         "title",
     )
     yield box(24, ENGINE_TOP, DRAM_WIDTH, bottom - ENGINE_TOP)

@@ -24,6 +24,9 @@ def print_against(profile: RunProfile, other: RunProfile, name: str, other_name:
     print(f"{name} on {profile.isa}: {cycles:,} cycles; {other_name} on {other.isa}: {before:,}.")
     if before:
         print(f"{_faster(cycles, before)}.")
+    if profile.images != other.images:
+        each, others = (f"{of.cycles_per_image:,.0f} ({of.images or 1} in a run)" for of in (profile, other))
+        print(f"Cycles for each image: {each}; {others}.")
     print()
     columns = (name, other_name, "difference")
     print_table("By cause, in cycles", ("cause", *columns), by_cause(profile, other))

@@ -63,7 +63,8 @@ def headline(profile: RunProfile, view: View = View()) -> tuple[str, ...]:  # no
     if not cycles:
         return ("No cycles: nothing runs on the machine.",)
     used = f"{percent(profile.utilisation)} of the array's multiply-accumulates are used"
-    lines = [f"{cycles:,} cycles{time_of(cycles, view.clock_mhz)} on {profile.isa}; {used}."]
+    took = f"{cycles:,} cycles{for_images(cycles, profile.images)}{time_of(cycles, view.clock_mhz, profile.images)}"
+    lines = [f"{took} on {profile.isa}; {used}."]
     dearest = View("cycles", DEAREST).layers(profile)
     if len(profile.layers) > 1:
         named = ", ".join(f"{layer.name} {percent(layer.cycles / cycles)}" for layer in dearest)
@@ -77,13 +78,19 @@ def headline(profile: RunProfile, view: View = View()) -> tuple[str, ...]:  # no
     return tuple(lines)
 
 
-def time_of(cycles: int, clock_mhz: float | None) -> str:
-    """` (1.25 ms at 200 MHz)`, or nothing without a clock."""
+def for_images(cycles: int, images: int | None) -> str:
+    """` for 8 images, 2,406 each`, or nothing if a run takes one."""
+    return "" if images is None or images == 1 else f" for {images} images, {cycles / images:,.0f} each"
+
+
+def time_of(cycles: int, clock_mhz: float | None, images: int | None = None) -> str:
+    """` (1.25 ms at 200 MHz, 800 runs a second)`, or nothing without a clock."""
     if clock_mhz is None:
         return ""
+    rate = f"{(images or 1) * 1e6 * clock_mhz / cycles:,.0f} {'runs' if images is None else 'images'} a second"
     milliseconds = cycles / (1000 * clock_mhz)
     time = f"{1000 * milliseconds:.3g} µs" if milliseconds < SHORT_MILLISECONDS else f"{milliseconds:,.3g} ms"
-    return f" ({time} at {clock_mhz:g} MHz)"
+    return f" ({time} at {clock_mhz:g} MHz, {rate})"
 
 
 def print_layers(profile: RunProfile, view: View = View()) -> None:  # noqa: B008

@@ -172,7 +172,7 @@ class _Part:
 
     def _distances(self, image: NDArray[np.uint8], right: Mapping[str, NDArray[Any]]) -> dict[str, Distance]:
         """The distance of each tensor that is written; where `right` values go on, the first difference is kept."""
-        lanes = self._watch.compiled.program.machine.vector.lanes
+        lanes = self._watch.compiled.program.machine.lanes
         steps = {name: np.zeros_like(in_words(each.values, lanes)) for name, each in self._right.items()}
         wanted = {name: in_words(each.values, lanes) for name, each in self._right.items()}
         is_element = {name: in_words(np.ones(each.values.shape, bool), lanes) for name, each in self._right.items()}

@@ -54,4 +54,6 @@ def compile_keeping(model: Path | bytes, machine: Machine, options: Options) -> 
 def _compiled(of: Mapping[str, Any]) -> Compiled:
     """A program from what each pass made."""
     joined = joined_columns(of["simplify"], of["columns"])
-    return Compiled(of["emit"], of[BEFORE], of[BEFORE_SUMS], of["select"], of["waits"], of[DECIDED], joined)
+    return Compiled(
+        of["emit"], of[BEFORE], of[BEFORE_SUMS], of["select"], of.get("ports", of["waits"]), of[DECIDED], joined
+    )

@@ -103,7 +103,7 @@ def _word(
 ) -> WordRead:
     machine = watch.compiled.program.machine
     if operand.memory == DRAM:
-        size = machine.vector.lanes * operand.element.bytes
+        size = machine.lanes * operand.element.bytes
         content, maker = state.dram[address : address + size], NOWHERE
     else:
         content, maker = state.memories[operand.memory][address], int(owners[operand.memory][address])

@@ -90,7 +90,7 @@ def _candidates(
 ) -> list[tuple[str, Layout | DramLayout]]:
     """The buffers that may hold a tensor, by the names that the tiler gives them."""
     memory = machine.memories[home_of(find_transfers(machine), nests, tensor)]
-    in_dram = DramLayout(nests.buffers[tensor].shape, machine.vector.lanes, memory.word_bytes)
+    in_dram = DramLayout(nests.buffers[tensor].shape, machine.lanes, memory.word_bytes)
     whole: list[tuple[str, Layout | DramLayout]] = [] if on_chip is None else [(tensor, on_chip)]
     return [*whole, *((f"{tensor}.{region}", in_dram) for region in ("workspace", "outputs"))]
 
@@ -113,7 +113,7 @@ def _place(compiled: Compiled, tensor: str, name: str, layout: Layout | DramLayo
         memory,
         is_dram,
         first,
-        _positions(nests.buffers[tensor].shape, machine.vector.lanes, layout, buffer.size),
+        _positions(nests.buffers[tensor].shape, machine.lanes, layout, buffer.size),
     )
 
 

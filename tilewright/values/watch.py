@@ -70,7 +70,7 @@ class Watch:
         self, image: NDArray[np.uint8], right: Mapping[str, NDArray[Any]]
     ) -> Iterator[tuple[int, MachineState, Write | None]]:
         """(instruction, the state after it, what it wrote), beginning with -1 for the state after reset."""
-        lanes = self.compiled.program.machine.vector.lanes
+        lanes = self.compiled.program.machine.lanes
         words = {name: in_words(values, lanes) for name, values in right.items()}
         is_element = {name: in_words(np.ones(values.shape, bool), lanes) for name, values in right.items()}
         for index, state in enumerate(self._prepared.step_by_step(image), -1):

@@ -46,15 +46,12 @@ def meet_all(a, operation, other, starts, found, pairs):
 
 
 @kept_on_disk
-def find_contention(a, free, there, queues, heads, tails, starts, ends, found, pairs):
-    """Fill `found` with (buffer, other buffer, cycles) for each two accesses that meet, and count them in `pairs`;
-    whether there was room for all.
+def estimate_starts(a, free, there, starts):
+    """Fill `starts` [operations]: in program order, when their engine is free and what they read on chip is there.
 
-    Operations start in program order, when their engine is free and what they read on chip is there. `queues` [engines,
-    operations] with `heads` and `tails`: the operations of each engine that others may still meet. `starts` and `ends`
-    [operations] are filled; `free` [engines], `there` [buffers], `heads`, `tails` and `pairs` [1] are 0 at first.
+    `free` [engines] and `there` [buffers] are 0 at first.
     """
-    start, has_room = 0, True
+    start = 0
     for operation in range(len(a.engine)):
         engine = a.engine[operation]
         start = max(start, free[engine])
@@ -63,13 +60,29 @@ def find_contention(a, free, there, queues, heads, tails, starts, ends, found, p
             if not a.is_write[at] and not a.is_first[at]:
                 start = max(start, there[a.buffer[at]])
         free[engine] = start + a.busy[operation]
-        starts[operation] = ends[operation] = start
+        starts[operation] = start
         for at in range(a.begins[operation], a.begins[operation + 1]):
-            ends[operation] = max(ends[operation], start + a.end[at])
             if a.is_write[at]:
                 there[a.buffer[at]] = start + a.end[at]
+
+
+@kept_on_disk
+def find_contention(a, order, starts, queues, heads, tails, ends, found, pairs):
+    """Fill `found` with (buffer, other buffer, cycles) for each two accesses that meet, and count them in `pairs`;
+    whether there was room for all.
+
+    `order` [operations]: them in the order of their `starts`. `queues` [engines, operations] with `heads` and `tails`:
+    the operations of each engine that others may still meet. `ends` [operations] is filled; `heads`, `tails` and
+    `pairs` [1] are 0 at first.
+    """
+    has_room = True
+    for operation in order:
+        engine, start = a.engine[operation], starts[operation]
+        ends[operation] = start
+        for at in range(a.begins[operation], a.begins[operation + 1]):
+            ends[operation] = max(ends[operation], start + a.end[at])
         has_room = has_room and meet_all(a, operation, operation, starts, found, pairs)
-        for other in range(len(free)):
+        for other in range(len(heads)):
             while heads[other] < tails[other] and ends[queues[other, heads[other]]] <= start:
                 heads[other] += 1
             if other == engine:

@@ -19,7 +19,7 @@ LOADS_COMPARED = 32
 @part_of_kernel
 def may_pass(w, r, index):
     """Whether an operation may start whose turn it is not."""
-    if w.engine[index] == w.load and w.early_count[0] >= w.loads_ahead:
+    if w.is_load[w.engine[index]] and w.early_count[0] >= w.loads_ahead:
         return False
     return index < w.passable[r.turn[0]]
 
@@ -50,9 +50,9 @@ def reserve(r, index, reserved):
 
 
 @part_of_kernel
-def find_next_load(w, r):
+def find_next_load(w, r, engine):
     """The next load in the planned order; one that must wait is passed, but its words are left free."""
-    engine, turn, is_among = w.load, r.turn[0], False
+    turn, is_among = r.turn[0], False
     w.next_start[engine] = NEVER
     w.reserved[:] = 0
     stop = min(w.heads[engine] + LOADS_COMPARED, w.queue_begins[engine + 1])
@@ -79,7 +79,7 @@ def find_next_load(w, r):
 @part_of_kernel
 def first_engine(w):
     """The engine that can start before the others; of two at once, the one whose operation comes first."""
-    first = w.load
+    first = 0
     for engine in range(len(w.free)):
         start, best = w.next_start[engine], w.next_start[first]
         if start < best or (start == best and w.next_operation[engine] < w.next_operation[first]):
@@ -139,8 +139,8 @@ def find_order(w, r, order):
     last = w.late[0]
     for count in range(len(order)):
         for engine in range(len(w.free)):
-            if engine == w.load:
-                find_next_load(w, r)
+            if w.is_load[engine]:
+                find_next_load(w, r, engine)
             else:
                 find_next(w, r, engine)
         engine = first_engine(w)
@@ -153,10 +153,10 @@ def find_order(w, r, order):
         dequeue(w, engine, index)
         occupy(w, engine, index, start, end)
         take(r, index, start, end)
-        if engine == w.load and w.loads_ahead < len(order):
+        if w.is_load[engine] and w.loads_ahead < len(order):
             note_early(w, r, index)
         # A fill comes after nothing: it starts as soon as there are words for it.
-        if engine != w.load and w.comes_after[index]:
+        if not w.is_load[engine] and w.comes_after[index]:
             w.late[0] = start - w.starts[index]
         open_those_after(w, w.after_end_begins, w.after_end, index, end)
         open_those_after(w, w.after_start_begins, w.after_start, index, start)

@@ -67,11 +67,16 @@ def node_of(
     name: str, node: onnx.NodeProto, opset: int, shapes: Mapping[str, Shape], constants: Mapping[str, NDArray[Any]]
 ) -> Node:
     """A node of ONNX's own domain."""
-    given = {attribute.name: _value(attribute) for attribute in node.attribute}
+    given = attributes_of(node)
     return Node(
         name, node.op_type, tuple(node.input), tuple(node.output), {**_defaults(node.op_type, opset), **given},
         frozenset(given), shapes, constants,
     )  # fmt: skip
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, Attribute]:
+    """The attributes that the file gives a node."""
+    return {attribute.name: _value(attribute) for attribute in node.attribute}
 
 
 @cache

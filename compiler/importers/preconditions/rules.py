@@ -59,7 +59,7 @@ def check_preconditions(model: onnx.ModelProto, opset: int, names: Sequence[str]
 
     `names` are what messages call the nodes, in their order.
     """
-    shapes, constants = known_shapes(model), _Constants(model)
+    shapes, constants = known_shapes(model), Constants(model)
     for name, node in zip(names, model.graph.node, strict=True):
         if rules := _rules(node):
             seen = node_of(name, node, opset, shapes, constants)
@@ -76,7 +76,7 @@ def _rules(node: onnx.NodeProto) -> list[Callable[[Node], None]]:
     return general + ([RULES[node.op_type]] if node.op_type in RULES else [])
 
 
-class _Constants(Mapping[str, NDArray[Any]]):
+class Constants(Mapping[str, NDArray[Any]]):
     """Constant tensors by name, each read when it is first asked for."""
 
     def __init__(self, model: onnx.ModelProto) -> None:

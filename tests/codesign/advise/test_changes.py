@@ -55,13 +55,13 @@ def test_no_step_leaves_the_range_of_its_key() -> None:
 
 
 def test_an_expression_follows_its_keys() -> None:
-    assert TINY.memories["act"].width == TINY.vector.lanes
+    assert TINY.memories["act"].width == TINY.lanes
     assert not [change for change in steps(TINY) if change.name.startswith("memories.act.width")]
 
 
 def test_a_change_is_applied_to_the_whole_machine() -> None:
     both = named("array.rows, array.cols, lanes × 2").apply(TINY)
-    assert (both.array.rows, both.array.cols, both.vector.lanes, both.memories["act"].width) == (16, 16, 16, 16)
+    assert (both.array.rows, both.array.cols, both.lanes, both.memories["act"].width) == (16, 16, 16, 16)
     assert named("dram.bus_bytes 8 → 16").apply(TINY).dram.bus_bytes == 16
     assert named("dram.bus_bytes 8 → 16").apply(TINY).name == "tiny8[dram.bus_bytes 8 → 16]"
 
@@ -104,7 +104,7 @@ def test_the_machines_own_overlay_is_taken_off() -> None:
 def test_changes_beside_each_other() -> None:
     both = named("dram.bus_bytes 8 → 16").beside(without_instructions(["copy", "mul"])).beside(named("lanes 8 → 4"))
     machine = both.apply(TINY)
-    assert (machine.dram.bus_bytes, machine.vector.lanes) == (16, 4)
+    assert (machine.dram.bus_bytes, machine.lanes) == (16, 4)
     assert set(TINY.formats) - set(machine.formats) == {"copy", "mul"}
 
 

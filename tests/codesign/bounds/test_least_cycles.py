@@ -50,7 +50,7 @@ def test_an_array_counts_with_the_multipliers_beside_it() -> None:
     machine = load_machine("tiny8")
     a_cycle = products_a_cycle(machine)
     places = machine.array.rows * machine.array.cols
-    assert places <= a_cycle <= places + 6 * machine.vector.lanes
+    assert places <= a_cycle <= places + 6 * machine.lanes
     assert least_cycles(Needs(10 * a_cycle + 1, 0), machine) == 11
     assert least_cycles(Needs(0, 10 * machine.dram.bus_bytes + 1), machine) == 11
 

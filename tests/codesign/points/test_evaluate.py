@@ -53,7 +53,7 @@ def test_figures_are_those_of_compile_and_profile() -> None:
     )
     assert found.dram_bytes == sum(profile["dram_bytes"].values())
     assert found.instructions == len(program.binary.instructions)
-    assert found.program_bytes == found.instructions * machine.instruction_bytes
+    assert found.program_bytes == len(program.binary.text)
     assert (found.network, found.machine, found.host_nodes) == (MODEL.stem, "tiny8", 0)
 
 

@@ -72,7 +72,7 @@ def test_an_access_takes_what_its_macros_take(toy: Process) -> None:
 
 
 def test_dram_is_what_the_user_assumes(toy: Process) -> None:
-    fetched = MACHINE.instruction_bytes
+    fetched = MACHINE.format("load_wgt").bytes
     assert energy_of(toy, instruction("load_wgt", k=4), dram=2.5).dram_pj == 2.5 * (fetched + 4 * 16)
 
 
@@ -112,7 +112,7 @@ def price(process: Process) -> Price:
 def energy_of(process: Process, one: Instruction, dram: float = 1.0) -> LayerEnergy:
     program = Program(MACHINE, (one,), b"", 0, (), ())
     words = sum(accesses(MACHINE, [one]).writes.values()) * 16 if one.engine.name == "load" else 0
-    moved = DramBytes(MACHINE.instruction_bytes + words, 0)
+    moved = DramBytes(one.format.bytes + words, 0)
     layer_profile = LayerProfile("", (), CYCLES, 0, 0, 0.0, moved, {}, Resource.NONE, {})
     profile = RunProfile(MACHINE.name, CYCLES, 0, 0, 0.0, {}, moved, (layer_profile,), {})
     [layer] = energy_of_layers(price(process), program, profile, dram)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator
 
 import pytest
 
+from tests.engines import vector_of
 from tests.random_machines import random_machine
-from tilewright.codesign.price.netlist import netlist
+from tilewright.codesign.price.netlist import Bill, Module, netlist
 from tilewright.codesign.price.parts import (
     ProcessingElement,
     Registers,
@@ -35,6 +37,13 @@ def lanes_of(count: int, *mnemonics: str) -> Machine:
     machine = load_machine("vector16")
     formats = {name: of for name, of in machine.formats.items() if of.engine.name != "vec" or name in mnemonics}
     return dataclasses.replace(machine.with_lanes(count), formats=formats)
+
+
+def bills(machine: Machine) -> Iterator[Bill[Module]]:
+    """The datapath of its vector engine: estimated, and as it is."""
+    engine = vector_of(machine)
+    yield lanes(netlist, machine, engine)
+    yield whole(netlist, VectorDatapath(machine, engine))
 
 
 def test_a_register_costs_its_cell(synthesis: Synthesis) -> None:
@@ -69,22 +78,24 @@ def test_an_array_grows_with_its_sides_and_its_types(synthesis: Synthesis) -> No
 
 def test_lanes_cost_what_the_second_one_does(synthesis: Synthesis) -> None:
     machine = lanes_of(4, "maximum", "max_lanes")
-    estimate, exact = synthesis.cost(lanes(netlist, machine)), synthesis.cost(whole(netlist, VectorDatapath(machine)))
+    estimate, exact = (synthesis.cost(bill) for bill in bills(machine))
     assert estimate.flip_flops == pytest.approx(exact.flip_flops, rel=0.01)
     assert estimate.area_um2 == pytest.approx(exact.area_um2, rel=0.03)
 
 
 def test_lanes_grow_with_their_number(synthesis: Synthesis) -> None:
-    areas = [synthesis.cost(lanes(netlist, lanes_of(count, "maximum"))).area_um2 for count in (1, 2, 3, 32)]
+    machines = [lanes_of(count, "maximum") for count in (1, 2, 3, 32)]
+    areas = [synthesis.cost(lanes(netlist, machine, vector_of(machine))).area_um2 for machine in machines]
     assert areas == sorted(set(areas))
 
 
 def test_one_lane_of_narrow_words_is_itself(synthesis: Synthesis) -> None:
     machine = random_machine(0)
-    assert machine.vector.lanes == 1
+    assert machine.lanes == 1
     formats = {name: of for name, of in machine.formats.items() if of.engine.name != "vec" or name == "max_pool"}
     machine = dataclasses.replace(machine, formats=formats)
-    assert synthesis.cost(lanes(netlist, machine)) == synthesis.cost(whole(netlist, VectorDatapath(machine)))
+    estimate, exact = (synthesis.cost(bill) for bill in bills(machine))
+    assert estimate == exact
 
 
 def register_bits(part: SystolicArray | ProcessingElement) -> int:

@@ -56,6 +56,16 @@ def test_engines_contend_while_both_run() -> None:
     assert contention(build.program()) == of_both(x, z, 40)
 
 
+def test_a_run_says_when_engines_start() -> None:
+    """The statement, of 40 words, starts 30 cycles before the store; or the store is long done."""
+    build = builder()
+    x, z = (build.buffer("act", 64) for _ in range(2))
+    rescale(build, 40, a=x, y=build.buffer("act", 64))
+    build.run("store_act", {"trip.k": 64, "y.k": 1, "d.k": 16}, y=z, d=build.buffer("workspace", 1024))
+    assert contention(build.program(), np.array([0, 30])) == of_both(x, z, 10)
+    assert not contention(build.program(), np.array([1000, 0]))
+
+
 def test_a_read_and_a_write_use_two_ports() -> None:
     build = builder()
     x, y = build.load_input(), build.buffer("act", WORDS)
@@ -127,7 +137,7 @@ def test_the_array_adds_to_its_own_sums_without_a_wait() -> None:
         product(build, {"trip.k": 4, "accumulate": 1}, to=sums)
     build.run("requantize", {"trip.k": 300, "a.k": 1, "p.k": 1, "y.k": 1}, a=others, p=scales, y=y)
     # The statement starts with the second product, while words of the first one are still to be read.
-    cycles, left = timing.MMA_WEIGHT_LEAD + 4 * ROWS, timing.mma_read(MACHINE)
+    cycles, left = timing.MMA_WEIGHT_LEAD + 4 * ROWS, timing.mma_read(MACHINE.array)
     assert contention(build.program()) == of_both(sums, others, left * 4 * ROWS // cycles + 4 * ROWS)
 
 

@@ -143,6 +143,18 @@ def test_an_engine_that_would_stand_still_gets_work_first() -> None:
     assert saved > (TILES - 3) * (LENGTH - VECTORS // 5) * WORDS
 
 
+def test_pieces_of_one_layer_are_mixed_so_that_no_engine_stands_still() -> None:
+    """Layers of one name are pieces of it. If the user says how to mix them, that is done."""
+    program = products_and_short_products(builder())
+    first, second = program.layers
+    pieces = replace(program, layers=(first, replace(second, name=first.name)))
+    front, balanced = (schedule(program, Ahead(mix=mix)).operations for mix in (Mix.FRONT_FIRST, Mix.BALANCED))
+    assert front != balanced
+    assert schedule(program).operations == front
+    assert schedule(pieces).operations == balanced
+    assert schedule(pieces, Ahead(mix=Mix.FRONT_FIRST)).operations == front
+
+
 def test_nothing_is_begun_beside_a_layer_that_is_no_front() -> None:
     program = products_and_short_products(builder())
     for merge in MERGES.values():

@@ -100,7 +100,7 @@ def test_an_array_whose_words_are_not_those_of_tensors_is_refused() -> None:
     assert str(error.value) == (
         "node: no instruction of rect computes `sum(x * w)` with both computed; expected `dot(a, w)`, or "
         "`dot(a, transpose(w))` where the second one's channels are summed, and weights in words of "
-        f"lanes = {machine.vector.lanes} elements, as the tensors'"
+        f"lanes = {machine.lanes} elements, as the tensors'"
     )
 
 

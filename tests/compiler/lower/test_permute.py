@@ -89,7 +89,7 @@ def test_random_moves(seed: int) -> None:
     shape = random_shape(size, int(rng.integers(2, 5)), rng)
     axes = tuple(int(axis) for axis in rng.permutation(len(shape)))
     print(f"seed {seed}: {before} as {shape} by {axes} to {after}")
-    lanes = base16().vector.lanes
+    lanes = base16().lanes
     if steps_of(order_of(shape, axes), before, after, lanes) is None:  # type: ignore[arg-type]
         with pytest.raises(CompileError, match="in a way that the machine has no steps for"):
             lower(permuted(before, shape, axes, after), base16())

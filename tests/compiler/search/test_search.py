@@ -39,6 +39,8 @@ from tilewright.compiler.search.finisher import Finisher
 from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
+from tilewright.compiler.stripes.chain import Chain
+from tilewright.compiler.stripes.cut import Stripes, in_stripes
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.plan import Planner
@@ -96,7 +98,8 @@ def test_loads_move_ahead_as_the_caller_says() -> None:
 
 
 def test_of_all_orders_that_are_tried_the_fastest_is_taken() -> None:
-    of, model, kept = load_machine("base16", ["memories.act.kib=2"]), onnx.load(MODEL), dict[str, Any]()
+    of = load_machine("base16", ["memories.act.kib=2", "engines.load.contexts=6"])
+    model, kept = onnx.load(MODEL), dict[str, Any]()
     compile_partitioned(model, of, keep=kept.__setitem__)
     decided: Options = kept[DECIDED]
     orders = {
@@ -296,6 +299,28 @@ def test_tiles_of_the_layers_that_lose_most_are_changed_first() -> None:
     plan = planner.plan()
     positions = [position for position, _ in other_cuts(planner, plan, 1, [1, 1, 3])]
     assert positions == [2, 0]  # the first two are alike
+
+
+def test_pieces_of_a_layer_lose_together_what_the_layer_does() -> None:
+    """The finished program has one layer of them, with the cycles of all."""
+    selection = in_two_stripes()
+    finisher = finisher_for(selection.machine)
+    found = search._Search(selection, Options(effort=1), finisher)
+    found._first_that_fits()
+    program = finisher.finish(found.tiles(), Options()).program
+    convolution, pooling = search._without_array(
+        program, simulate_cycles(program, place_regions(program.limits))
+    ).values()
+    assert [nest.layer for nest in selection.program.nests] == [layer.name for layer in program.layers] * 2
+    assert found._lost == [convolution // 2, pooling // 2] * 2
+
+
+def in_two_stripes() -> Selection:
+    """A convolution and a pooling, each in two pieces."""
+    of = machine("base16")
+    network = network_for(of, 0)
+    whole = network.program(network.max_pool(network.conv(network.input(1, 16, 13, 12), 32, (3, 3), pad=1), 2, 1))
+    return select(in_stripes(Chain(whole.nests, whole), Stripes(6)), of)
 
 
 def test_memories_are_halved_in_powers_of_two() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.compiler.models import random_inputs
-from tests.compiler.stripes.networks import before_stripes, block_model
+from tests.compiler.stripes.networks import before_stripes, block_model, skipping_model
 from tilewright.compiler.levels import NESTS
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.stripes.chain import Chain, chains
-from tilewright.compiler.stripes.cut import Stripes, cut_evenly, in_stripes, rows_of
+from tilewright.compiler.stripes.cut import Stripes, cut_evenly, in_stripes, interleaved, rows_of
 from tilewright.isa.files.loader import load_machine
 
 DW16 = load_machine("dw16")
@@ -27,11 +29,19 @@ CASES = {
     "residual": {"is_residual": True},
     "40 channels, the last word not full": {"channels": 40},
 }
-STRIPES = (Stripes(1), Stripes(3), Stripes(4, 16), Stripes(100, 16), Stripes(2, 32))
+STRIPES = (
+    Stripes(1),
+    Stripes(3),
+    Stripes(4, 16),
+    Stripes(100, 16),
+    Stripes(2, 32),
+    Stripes(4, 16, True),
+    Stripes(5, None, True),
+)
 
 
 def blocks(program: NestProgram) -> list[Chain]:
-    return list(chains(program, DW16.vector.lanes))
+    return list(chains(program, DW16.lanes))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -64,6 +74,24 @@ def test_nothing_that_others_read_or_the_host_takes_lies_inside_a_chain() -> Non
     assert not chain.inner & (read | {tensor.name for tensor in program.outputs})
 
 
+@pytest.mark.parametrize("layer", ["first", "expand", "depthwise"])
+def test_a_tensor_that_the_host_takes_is_the_last_of_its_chain(layer: str) -> None:
+    program = before_stripes(block_model(), DW16)
+    (chain,) = blocks(program)
+    inner = next(nest.result.tensor for nest in chain.nests if nest.name == layer)
+    shape = program.buffers[inner].shape
+    output = replace(program.outputs[0], name=inner, shape=shape, stored=shape)
+    taken = replace(program, outputs=(*program.outputs, output))
+    NESTS.require(taken)
+    assert not blocks(taken)
+
+
+def test_a_tensor_that_is_read_behind_a_narrow_place_does_not_lie_inside_a_chain() -> None:
+    """The first expansion skips the narrow place behind `project`: the layers up to there are no chain."""
+    found = blocks(before_stripes(skipping_model(), DW16))
+    assert [[nest.name for nest in chain.nests] for chain in found] == [["expand2", "depthwise2", "project2"]]
+
+
 def test_rows_at_the_edge_of_a_stripe_are_computed_for_both() -> None:
     (chain,) = blocks(before_stripes(block_model(height=12), DW16))
     rows = [rows_of(chain, stripe)["expand"] for stripe in cut_evenly(12, 4)]
@@ -73,6 +101,24 @@ def test_rows_at_the_edge_of_a_stripe_are_computed_for_both() -> None:
 def test_pieces_are_about_alike() -> None:
     assert cut_evenly(13, 4) == [range(0, 3), range(3, 6), range(6, 9), range(9, 13)]
     assert cut_evenly(3, 100) == [range(0, 3)]
+
+
+def test_the_last_nests_of_a_stripe_stand_between_the_first_of_the_next() -> None:
+    (chain,) = blocks(before_stripes(block_model(height=8), DW16))
+    names = [nest.name for nest in in_stripes(chain, Stripes(4, 16, is_interleaved=True)).nests]
+    groups = [[f"expand.rows{row}.channels{group}" for group in range(3)] for row in range(2)]
+    deep = [[f"depthwise.rows{row}.channels{group}" for group in range(3)] for row in range(2)]
+    before, behind = (
+        [f"first.rows{row}", *(name for pair in zip(groups[row], deep[row], strict=True) for name in pair)]
+        for row in range(2)
+    )
+    assert names == [*before, *behind[:3], "project.rows0", *behind[3:], "project.rows1"]
+
+
+def test_several_are_interleaved_at_even_distances() -> None:
+    many, few = list("abcdef"), list("XY")
+    assert "".join(interleaved(many, few)) == "abXcdYef"
+    assert interleaved(many, []) == many
 
 
 def test_pieces_say_which_layer_they_are_of() -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from tests.compiler.models import random_inputs
 from tests.compiler.pipelines import simulated
-from tests.compiler.stripes.networks import before_stripes, block_model
+from tests.compiler.stripes.networks import before_stripes, block_model, joined_model
 from tilewright.compiler.errors import FatalError
+from tilewright.compiler.levels import NESTS
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.search.finisher import exact_cycles
@@ -44,13 +46,13 @@ def test_layers_are_those_of_the_network() -> None:
 def test_what_fits_stays_as_it_is() -> None:
     machine = load_machine("dw16", ["memories.act.kib=512"])
     program = before_stripes(MODEL, machine)
-    assert not any(proposals(chain, machine) for chain in chains(program, machine.vector.lanes))
+    assert not any(proposals(chain, machine) for chain in chains(program, machine.lanes))
     assert cut_chains(program, machine, lambda nests: pytest.fail("nothing is measured")) is program
 
 
 def test_the_fastest_that_is_measured_is_taken() -> None:
     program = before_stripes(MODEL, SMALL)
-    (chain,) = chains(program, SMALL.vector.lanes)
+    (chain,) = chains(program, SMALL.lanes)
     tried: list[int] = []
 
     def measure(nests: object) -> int:
@@ -69,13 +71,13 @@ def test_stripes_that_save_little_are_not_worth_it() -> None:
 
 def test_proposals_leave_room_for_a_second_stripe() -> None:
     program = before_stripes(MODEL, SMALL)
-    (chain,) = chains(program, SMALL.vector.lanes)
+    (chain,) = chains(program, SMALL.lanes)
     found = proposals(chain, SMALL)
     assert found == sorted(found, key=lambda each: each.cycles)
     for proposal in found:
         cut = in_stripes(chain, proposal.stripes)
         of_one = [buffer.shape for name, buffer in cut.buffers.items() if ".rows0" in name]
-        words = [-(-shape[1] // SMALL.vector.lanes) * shape[2] * shape[3] for shape in of_one]
+        words = [-(-shape[1] // SMALL.lanes) * shape[2] * shape[3] for shape in of_one]
         assert max(words) <= SMALL.memories["act"].depth // 2
     assert Stripes(chain.rows) not in {proposal.stripes for proposal in found}
 
@@ -84,6 +86,21 @@ def test_nothing_is_measured_whose_busiest_engine_takes_as_long() -> None:
     program = before_stripes(MODEL, SMALL)
     cycles = iter([1000])
     assert cut_chains(program, SMALL, lambda nests: next(cycles)) is program
+
+
+def test_a_chain_that_reads_what_inputs_are_parts_of_is_measured_without_these() -> None:
+    """Alone, it reads the joined tensor from one place."""
+    program = before_stripes(joined_model(), SMALL)
+    assert any(buffer.parts for buffer in program.buffers.values())
+    seen: list[NestProgram] = []
+
+    def measure(nests: NestProgram) -> int:
+        NESTS.require(nests)
+        seen.append(nests)
+        return 10_000
+
+    assert cut_chains(program, SMALL, measure) is program
+    assert len(seen) > 1 and not any(buffer.parts for nests in seen for buffer in nests.buffers.values())
 
 
 def test_what_was_found_is_not_measured_again(tmp_path: Path) -> None:
@@ -96,3 +113,13 @@ def test_what_was_found_is_not_measured_again(tmp_path: Path) -> None:
     other = load_machine("dw16", ["memories.act.kib=33"])
     with pytest.raises(FatalError, match="does not say whether first, expand, depthwise, project are better"):
         cut_chains(program, other, lambda nests: 0, KnownChains(other, replace(options, fails_on_miss=True)).recall)
+
+
+def test_what_was_found_holds_for_a_network_that_is_trained_again(tmp_path: Path) -> None:
+    options = Options(tuning=tmp_path / "mine.json")
+    other = block_model(height=24, width=24, channels=96, stride=2, seed=1)
+    programs = [before_stripes(model, SMALL) for model in (MODEL, other)]
+    cycles = iter([20_000, 19_000, 18_000, 19_500])
+    first = cut_chains(programs[0], SMALL, lambda nests: next(cycles), KnownChains(SMALL, options).recall)
+    again = cut_chains(programs[1], SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options).recall)
+    assert first.remarks == again.remarks != programs[0].remarks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -11,14 +11,12 @@ import pytest
 from tests.accumulator_networks import from_accumulators, pooled, projection, shallow
 from tests.compiler.models import random_inputs
 from tests.compiler.pipelines import simulated
-from tests.compiler.stripes.networks import before_stripes, block_model
+from tests.compiler.stripes.networks import any_chains, before_stripes, block_model, compiled_nests
+from tests.fuzz.targets.stripes import CutChain, Step
 from tests.rings import long_beyond
 from tests.test_simulator_equals_rtl import assert_equal
-from tilewright.compiler import passes
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
-from tilewright.compiler.options import Options
-from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.stripes.chain import Chain, chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
 from tilewright.host import dram_image
@@ -28,6 +26,12 @@ from tilewright.isa.program.program import place_regions
 
 SMALL = ("array.rows=4", "array.cols=4", "lanes=4", "dram.bus_bytes=4")
 """A machine that is built in a minute."""
+
+
+def block(machine: str, *last: Step, rows: int, groups: int = 0, is_interleaved: bool = False) -> CutChain:
+    """An expansion and a depthwise convolution, and what follows them, in stripes of so many rows."""
+    first = Step("convolution", 24), Step("depthwise", kernel=3, pads=(1, 1)), Step("convolution", 12)
+    return CutChain(machine, 0, (12, 13, 5), (Step("convolution", 12), *first, *last), rows, groups, is_interleaved)
 
 
 def random_model(rng: np.random.Generator) -> onnx.ModelProto:
@@ -43,55 +47,87 @@ def random_model(rng: np.random.Generator) -> onnx.ModelProto:
     )
 
 
-def cut_at_random(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> list[Stripes]:
-    """Have all chains cut, whatever they take; the stripes are there after compiling."""
-    taken: list[Stripes] = []
-
-    def cut(program: NestProgram, machine: Machine, *_: object) -> NestProgram:
-        for chain in list(chains(program, machine.vector.lanes)):
-            channels = rng.choice([0, machine.vector.lanes, 2 * machine.vector.lanes])
-            taken.append(Stripes(int(rng.integers(1, chain.rows + 1)), int(channels) or None))
-            program = in_stripes(Chain(chain.nests, program), taken[-1])
-        return program
-
-    monkeypatch.setattr(passes, "cut_chains", cut)
-    return taken
+def cut_at_random(program: NestProgram, machine: Machine, rng: np.random.Generator) -> NestProgram:
+    """The nests with all chains cut, whatever they take."""
+    lanes = machine.lanes
+    found = list(chains(program, lanes))
+    assert found
+    for chain in found:
+        channels = rng.choice([0, lanes, 2 * lanes])
+        stripes = Stripes(int(rng.integers(1, chain.rows + 1)), int(channels) or None, bool(rng.integers(2)))
+        program = in_stripes(Chain(chain.nests, program), stripes)
+    return program
 
 
-def assert_same_values(
-    model: onnx.ModelProto, machine: Machine, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def assert_same_values(model: onnx.ModelProto, machine: Machine, rng: np.random.Generator) -> None:
     """A model compiled with its chains cut at random has the values of its nests before they are cut."""
-    expected_of = before_stripes(model, machine)
-    taken = cut_at_random(rng, monkeypatch)
-    program = compile_model(model, machine, Options(effort=0, verifies=True))
+    nests = before_stripes(model, machine)
+    program = compiled_nests(cut_at_random(nests, machine, rng), machine)
     inputs = random_inputs(model, rng)
-    expected, found = run_nests(expected_of, inputs), simulated(program, inputs)
-    assert taken and all(np.array_equal(values, found[name]) for name, values in expected.items())
+    expected, found = run_nests(nests, inputs), simulated(program, inputs)
+    assert all(np.array_equal(values, found[name]) for name, values in expected.items())
 
 
 @pytest.mark.parametrize("seed", long_beyond(12, range(300)))
-def test_the_values_are_those_of_the_nests(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_values_are_those_of_the_nests(seed: int) -> None:
     rng = np.random.default_rng(seed)
     machine = load_machine("dw16", [f"memories.act.kib={rng.choice([2, 4, 16, 64])}"])
-    assert_same_values(random_model(rng), machine, rng, monkeypatch)
-
-
-@pytest.mark.slow
-def test_hardware_and_simulator_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine, jobs = load_machine("dw16", [*SMALL, "memories.act.kib=4"]), []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        model = random_model(rng)
-        cut_at_random(rng, monkeypatch)
-        program = compile_model(model, machine, Options(effort=0))
-        jobs.append((program, dram_image(program, random_inputs(model, rng)), place_regions(program.limits)))
-    assert_equal(machine, jobs, range(6))
+    assert_same_values(random_model(rng), machine, rng)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("network", [projection, shallow, pooled])
-def test_sums_that_stay_in_accumulators_keep_their_values(
-    network: Callable[[], onnx.ModelProto], seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert_same_values(network(), from_accumulators(), np.random.default_rng(seed), monkeypatch)
+def test_sums_that_stay_in_accumulators_keep_their_values(network: Callable[[], onnx.ModelProto], seed: int) -> None:
+    assert_same_values(network(), from_accumulators(), np.random.default_rng(seed))
+
+
+# -- on the hardware ---------------------------------------------------------------------------------------------------
+
+STRIPED: Mapping[str, tuple[tuple[str, ...], Sequence[CutChain]]] = {
+    "dw16": (
+        ("memories.act.kib=1",),
+        [
+            block("dw16", Step("sum", back=3), rows=3, is_interleaved=True),
+            block("dw16", Step("depthwise", kernel=5, stride=2, dilation=2, pads=(3, 1)), rows=2, groups=1),
+            block("dw16", Step("function"), Step("product"), Step("largest", kernel=3, stride=2), rows=1),
+        ],
+    ),
+    "sequence16": (
+        ("memories.act.kib=2",),
+        [
+            block("sequence16", Step("softmax"), Step("convolution", 8), rows=2),
+            block("sequence16", Step("average", kernel=2), Step("function"), rows=3),
+            block("sequence16", Step("join", back=2), Step("softmax"), Step("sum"), rows=5, groups=1),
+        ],
+    ),
+}
+"""For machines with so little memory, chains of which each is cut in another way."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRIPED)
+def test_hardware_and_simulator_agree_about_stripes(name: str) -> None:
+    changes, wanted = STRIPED[name]
+    machine, jobs = load_machine(name, [*SMALL, *changes]), []
+    for cut in wanted:
+        model = cut.model()
+        nests = before_stripes(model, machine)
+        chain = max(any_chains(nests), key=lambda found: len(found.nests))
+        stripes = Stripes(cut.rows, cut.groups * machine.lanes or None, cut.is_interleaved)
+        striped = in_stripes(chain, stripes)
+        assert len(striped.nests) >= len(nests.nests) + len(chain.nests)
+        program = compiled_nests(striped, machine)
+        inputs = random_inputs(model, np.random.default_rng(0))
+        jobs.append((program, dram_image(program, inputs), place_regions(program.limits)))
+    assert_equal(machine, jobs, range(len(jobs)))
+
+
+@pytest.mark.slow
+def test_hardware_and_simulator_agree() -> None:
+    machine, jobs = load_machine("dw16", [*SMALL, "memories.act.kib=4"]), []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        model = random_model(rng)
+        program = compiled_nests(cut_at_random(before_stripes(model, machine), machine, rng), machine)
+        jobs.append((program, dram_image(program, random_inputs(model, rng)), place_regions(program.limits)))
+    assert_equal(machine, jobs, range(6))

@@ -53,7 +53,7 @@ def test_what_reads_no_weights_goes_over_pixels_first() -> None:
     output = network.max_pool(network.input(1, 32, 40, 40), 3, 2, 1)
     program = select_and_tile(network.program(output), of, TilingOptions(residency="none"))
     stores = [operation.bases["d"].offset for operation in program.operations if operation.mnemonic == "store_act"]
-    blocks = [offset // (20 * 20 * of.vector.lanes) for offset in stores]
+    blocks = [offset // (20 * 20 * of.lanes) for offset in stores]
     assert blocks[:4] == [0, 1, 2, 3] and len(blocks) > 4
 
 

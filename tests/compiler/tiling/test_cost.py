@@ -39,7 +39,7 @@ def test_what_weights_lack_takes_as_long_as_the_product_itself(monkeypatch: pyte
     """Without an instruction that adds sums, the array multiplies by the number that all weights have in addition."""
     machine = without(load_machine("base16"), "add_sums")
     found: dict[int, float] = {}
-    product_cycles = cost._product_cycles
+    product_cycles = cost.product_cycles
     for zero in (CENTRE, 100):
 
         def noted(*arguments: Any, zero: int = zero) -> Any:
@@ -47,7 +47,7 @@ def test_what_weights_lack_takes_as_long_as_the_product_itself(monkeypatch: pyte
             found.setdefault(zero, float(np.min(cycles)))
             return cycles
 
-        monkeypatch.setattr(cost, "_product_cycles", noted)
+        monkeypatch.setattr(cost, "product_cycles", noted)
         compile_model(asymmetric(PLAIN, zero), machine, Options(effort=0))
     assert found[100] == 2 * found[CENTRE] > 0
 
@@ -56,7 +56,7 @@ def test_partial_sums_of_a_vector_times_a_matrix_are_even() -> None:
     """18 blocks in sums of 5, 5, 5 and 3 would let the bus wait for the array, for each tile of results."""
     of = load_machine("base16")
     network = network_for(of, 0)
-    output = network.conv(network.input(1, 18 * of.vector.lanes, 1, 1), 32_000, (1, 1))
+    output = network.conv(network.input(1, 18 * of.lanes, 1, 1), 32_000, (1, 1))
     program = select_and_tile(network.program(output), of, TilingOptions())
     sizes = Counter(buffer.size for buffer in program.buffers.values() if buffer.place == "wgt")
     assert len(sizes) == 2  # of all tiles, and of the last one
@@ -81,7 +81,7 @@ def test_words_that_follow_each_other_in_dram_are_one_run() -> None:
     """Of two images of 4 blocks, 6 rows and 8 columns: rows, then planes, then images."""
     machine = load_machine("base16")
     network = network_for(machine, 0)
-    shape, _ = alone(network.program(network.rescale(network.input(2, 4 * machine.vector.lanes, 6, 8))), machine)
+    shape, _ = alone(network.program(network.rescale(network.input(2, 4 * machine.lanes, 6, 8))), machine)
     space = shape.cover.space
     sizes = {loop: np.array([extent] * 3) for loop, extent in extents(shape).items()}
     sizes |= {space.column: np.array([7, 8, 8]), space.row: np.array([6, 5, 6])}
@@ -95,9 +95,7 @@ def test_rows_and_columns_beyond_a_tensor_are_not_loaded() -> None:
     """A window of 3 × 3 with padding on two sides only, for a result of 14 × 14 in one tile, or in rows of it."""
     machine = load_machine("base16")
     network = network_for(machine, 0)
-    shape, _ = alone(
-        network.program(network.max_pool(network.input(1, machine.vector.lanes, 28, 28), 3, 2, pad=1)), machine
-    )
+    shape, _ = alone(network.program(network.max_pool(network.input(1, machine.lanes, 28, 28), 3, 2, pad=1)), machine)
     space = shape.cover.space
     sizes = {loop: np.array([extent] * 2) for loop, extent in extents(shape).items()} | {space.row: np.array([14, 1])}
     (step,), count = shape.cover.steps, tile_counts(shape, sizes)

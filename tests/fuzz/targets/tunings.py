@@ -58,9 +58,9 @@ def _tuning() -> Any:
         path = Path(folder) / "tuning.json"
         _compiled(path)
         tuning = json.loads(path.read_text())
-    for entry in tuning["entries"].values():
-        entry["limits"] = {"act": 64}
-        entry["off_chip"] = ["conv1"]
+    for record in tuning["networks"]:
+        record["limits"] = {"act": 64}
+        record["off_chip"] = record["tensors"][1:2]
     return tuning
 
 
@@ -83,7 +83,20 @@ def _outputs(program: Program) -> dict[str, bytes]:
 
 @strategies.composite
 def changed_tunings(draw: DrawFn) -> ChangedTuning:
-    names = ["sizes", "points_outer", "act", "wgt", "acc", "conv1", "conv2", "loads", "eighths", "residency", "x"]
+    names = [
+        "tiles",
+        "points_outer",
+        "act",
+        "wgt",
+        "acc",
+        "key",
+        "cycles",
+        "layers",
+        "loads",
+        "eighths",
+        "residency",
+        "x",
+    ]
     values = strategies.one_of(
         strategies.sampled_from([None, True, 0, -1, 1, 2, 3, 7, 64, 1 << 20, 1 << 40, 1 << 63, 10**30]),
         strategies.sampled_from([0.0, 0.01, 0.25, 1.0, 1.5, float("nan"), float("inf"), "none", "auto", "", [], {}]),

@@ -57,7 +57,7 @@ def random_program(rng: random.Random, machine: Machine) -> Program:
             scale=rng.choice([1.0, 0.1, rng.random() * 10 ** rng.randint(-12, 12)]),
             zero_point=rng.randint(-128, 127),
             offset=rng.randint(0, 1 << 20),
-            lanes=machine.vector.lanes,
+            lanes=machine.lanes,
         )
 
     return Program(
@@ -205,7 +205,8 @@ def test_tells_all_bad_lines_at_once() -> None:
         ("5 fill", f"1: expected instruction ({', '.join(BASE16.formats)}), not '5'"),
         (".machine tiny8", "10: written for tiny8, assembled for base16; use the machine tiny8"),
         (".wokspace 3", "1: unknown directive '.wokspace' (did you mean '.workspace'?); expected .machine, .metadata, "
-         ".workspace, .inputs, .outputs, .input, .output, .provenance, .hex, .zeros, .at, .par, .int8, .int32"),
+         ".workspace, .inputs, .outputs, .input, .output, .images, .provenance, .hex, .zeros, .at, .par, .int8, "
+         ".int32"),
         (".workspace 3 4", "14: expected the end of the line, not '4'"),
         (".int8 1, 128", "10: int8 = 128 is out of range; expected -128 to 127"),
         (".par bais=1", "6: unknown field of par 'bais' (did you mean 'bias'?); expected bias, scale, shift"),

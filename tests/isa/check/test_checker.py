@@ -257,7 +257,7 @@ def test_finds_more_instructions_than_a_wait_can_count() -> None:
 
 
 def test_finds_an_output_that_is_never_stored() -> None:
-    output = Tensor("y", (1, 20), (1, 20, 2, 1), "int8", 1.0, 0, 0, BASE16.vector.lanes)
+    output = Tensor("y", (1, 20), (1, 20, 2, 1), "int8", 1.0, 0, 0, BASE16.lanes)
     whole = program(COPY_IN + "store_act loops(k=4) y=act[0; k=1] d=outputs[0; k=16] wait(load=1)")
     assert check(replace(whole, outputs=(output,))) == ()
     partial = program(COPY_IN + "store_act loops(k=3) y=act[0; k=1] d=outputs[0; k=16] wait(load=1)")
@@ -268,7 +268,7 @@ def test_finds_an_output_that_is_never_stored() -> None:
 
 def test_finds_an_output_of_int32_that_is_stored_in_part() -> None:
     """Of 18 channels the second word holds 2: bytes 64 to 71."""
-    output = Tensor("y", (1, 18), (1, 18, 1, 1), "int32", 1.0, 0, 0, BASE16.vector.lanes)
+    output = Tensor("y", (1, 18), (1, 18, 1, 1), "int32", 1.0, 0, 0, BASE16.lanes)
     load = "load_acc loops(k=2) d=inputs[0; k=64] y=acc[0; k=1]\n"
     whole = program(load + "store_acc loops(k=2) y=acc[0; k=1] d=outputs[0; k=64] wait(load=1)")
     assert check(replace(whole, outputs=(output,))) == ()
@@ -280,27 +280,27 @@ def test_finds_an_output_of_int32_that_is_stored_in_part() -> None:
 
 
 def test_lets_lanes_beyond_the_channels_hold_anything() -> None:
-    output = Tensor("y", (1, 4), (1, 4, 1, 1), "int8", 1.0, 0, 0, BASE16.vector.lanes)
+    output = Tensor("y", (1, 4), (1, 4, 1, 1), "int8", 1.0, 0, 0, BASE16.lanes)
     stored = program(COPY_IN + "store_act y=act[0] d=outputs[0] wait(load=1)")
     assert check(replace(stored, outputs=(output,))) == ()
 
 
 def test_finds_a_tensor_outside_its_region() -> None:
-    tensor = Tensor("x", (1, 16), (1, 16, 1, 1), "int8", 1.0, 0, 1020, BASE16.vector.lanes)
+    tensor = Tensor("x", (1, 16), (1, 16, 1, 1), "int8", 1.0, 0, 1020, BASE16.lanes)
     assert [str(f) for f in check(replace(program(""), inputs=(tensor,)))] == [
         "program: tensor: x takes bytes 0x3fc to 0x40c of inputs, which holds 0x400"
     ]
 
 
 def test_finds_an_output_outside_its_region_where_nothing_is_stored() -> None:
-    tensor = Tensor("y", (1, 16), (1, 16, 1, 1), "int8", 1.0, 0, 0, BASE16.vector.lanes)
+    tensor = Tensor("y", (1, 16), (1, 16, 1, 1), "int8", 1.0, 0, 0, BASE16.lanes)
     assert [str(f) for f in check(replace(program(""), outputs=(tensor,), output_bytes=0))] == [
         "program: tensor: y takes bytes 0x0 to 0x10 of outputs, which holds 0x0"
     ]
 
 
 def test_accepts_a_tensor_up_to_the_end_of_its_region() -> None:
-    tensor = Tensor("x", (1, 16), (1, 16, 1, 1), "int8", 1.0, 0, 1024 - 16, BASE16.vector.lanes)
+    tensor = Tensor("x", (1, 16), (1, 16, 1, 1), "int8", 1.0, 0, 1024 - 16, BASE16.lanes)
     assert check(replace(program(""), inputs=(tensor,))) == ()
 
 

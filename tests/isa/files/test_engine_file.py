@@ -33,8 +33,8 @@ def test_finds_engines_by_what_they_are() -> None:
     machine = load_machine("tiny8")
 
     assert [engine.name for engine in machine.of(Template.DMA)] == ["load", "store"]
-    assert [machine.dma(direction).name for direction in Direction] == ["load", "store"]
-    assert (machine.array.rows, machine.vector.lanes) == (8, 8)
+    assert [engine.name for direction in Direction for engine in machine.dma(direction)] == ["load", "store"]
+    assert (machine.array.rows, machine.lanes) == (8, 8)
 
 
 def test_an_engine_of_any_name_says_its_template() -> None:
@@ -65,8 +65,8 @@ def test_an_engine_of_any_name_says_its_template() -> None:
             "engines.vec.template: unknown template 'vectr' (did you mean 'vector'?); expected dma, systolic, vector",
         ),
         (
-            "engines: {two: {template: systolic, queue: 1, reads: [act, wgt], writes: [acc]}}",
-            "engines: expected one systolic engine, not 2: mma, two",
+            "engines: {out: {template: dma, queue: 1, reads: [act], writes: [dram]}}",
+            "engines: expected one dma engine that writes dram, not 2: store, out; beats of one bus cannot be mixed",
         ),
         ("engines: {store: null}", "engines: the key 'store' is missing: a dma engine that writes dram"),
         ("engines: {load: {reads: [act]}}", "engines.load.reads: the load engine reads exactly [dram]"),
@@ -76,7 +76,7 @@ def test_an_engine_of_any_name_says_its_template() -> None:
         ),
         (
             "engines: {mma: {contexts: 3}}",
-            "engines.mma: unknown key 'contexts'; expected template, queue, reads, writes",
+            "engines.mma: unknown key 'contexts'; expected template, queue, rows, cols, reads, writes",
         ),
     ],
 )

@@ -36,7 +36,7 @@ def test_the_same_text_is_the_same_machine() -> None:
 
 def test_ships_the_three_machines_of_different_shapes() -> None:
     machines = {name: load_machine(name) for name in ("base16", "tiny8", "rect")}
-    sizes = {name: (m.array.rows, m.array.cols, m.vector.lanes) for name, m in machines.items()}
+    sizes = {name: (m.array.rows, m.array.cols, m.lanes) for name, m in machines.items()}
 
     assert sizes == {"base16": (16, 16, 16), "tiny8": (8, 8, 8), "rect": (16, 32, 16)}
 

@@ -10,9 +10,11 @@ import filelock  # noqa: F401  (the other user may not be able to read this inst
 import pytest
 
 from tilewright.compiler.emission.ahead import Ahead
-from tilewright.compiler.search.tuning import Tuning, recall, remember
+from tilewright.compiler.search.records import Subject, Tuning
+from tilewright.compiler.search.tuning import recall, remember
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine
 from tilewright.isa.folders.cache import _private_folder
 from tilewright.isa.folders.scratch import remove_abandoned, scratch
 
@@ -60,9 +62,12 @@ def as_other(work: Callable[[], object]) -> str:
     return text
 
 
+SUBJECT = Subject("a", "by hand", load_machine("tiny8"), 1, (), ())
+
+
 def keep_a_tuning() -> bool:
-    remember("a", Tuning(TilingOptions(), Ahead()), None)
-    return recall("a", None) is not None
+    remember(SUBJECT, Tuning(TilingOptions(), Ahead()), None)
+    return recall(SUBJECT, None) is not None
 
 
 @pytest.mark.parametrize("owner", [OTHER, US])

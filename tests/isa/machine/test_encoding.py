@@ -16,8 +16,7 @@ def test_decodes_what_it_encodes(name: str) -> None:
     formats = {of.opcode: of for of in machine.formats.values()}
     for _ in range(300):
         instruction = random_instruction(rng, machine)
-        word = encode(instruction, machine.instruction_bytes)
-        assert len(word) == machine.instruction_bytes
+        word = encode(instruction)
         assert decode(word, formats) == instruction
 
 
@@ -25,12 +24,12 @@ def test_decodes_what_it_encodes(name: str) -> None:
 def test_each_field_has_its_own_bits(name: str) -> None:
     machine = load_machine(name)
     for of in machine.formats.values():
-        default = int.from_bytes(encode(make_instruction(of, {}), machine.instruction_bytes), "little")
+        default = int.from_bytes(encode(make_instruction(of, {})), "little")
         for field in of.fields[1:]:
             extremes = {}
             for value in (field.low, field.high):
                 changed = make_instruction(of, {field.name: value})
-                extremes[value] = int.from_bytes(encode(changed, machine.instruction_bytes), "little") ^ default
+                extremes[value] = int.from_bytes(encode(changed), "little") ^ default
             within = ((1 << field.type.bits) - 1) << field.low_bit
             assert all(bits & ~within == 0 for bits in extremes.values())
             assert (extremes[field.low] ^ extremes[field.high]) == within
@@ -49,7 +48,7 @@ def test_stores_trip_counts_minus_one() -> None:
     machine = load_machine("base16")
     of = machine.format("fill")
     field = of.field("trip.k")
-    word = int.from_bytes(encode(make_instruction(of, {"trip.k": 3}), machine.instruction_bytes), "little")
+    word = int.from_bytes(encode(make_instruction(of, {"trip.k": 3})), "little")
     assert (word >> field.low_bit) & ((1 << field.type.bits) - 1) == 2
 
 
@@ -76,13 +75,33 @@ def test_refuses_an_unknown_opcode() -> None:
     machine = load_machine("base16")
     formats = {of.opcode: of for of in machine.formats.values()}
     with pytest.raises(IsaError, match="^unknown opcode 255; the machine has: 1, 2, "):
-        decode(b"\xff" + bytes(machine.instruction_bytes - 1), formats)
+        decode(b"\xff" + bytes(3), formats)
+
+
+def test_an_instruction_has_the_words_that_its_fields_need() -> None:
+    """In base16, fill's fields are 169 bits and copy's 220, mma's are 320, which is ten words exactly."""
+    machine = load_machine("base16")
+    lengths = {name: len(encode(make_instruction(machine.format(name), {}))) for name in ("fill", "copy", "mma")}
+    assert lengths == {"fill": 24, "copy": 28, "mma": 40}
+
+
+def test_a_long_instruction_lengthens_no_other() -> None:
+    long = "instructions.add.loops={n: 10, m: 10, i: 10, j: 10, k: 10}"
+    machine, longer = load_machine("base16"), load_machine("base16", [long])
+    changed = {name for name, of in machine.formats.items() if longer.format(name).bytes != of.bytes}
+    assert changed == {"add"}
+
+
+def test_refuses_an_instruction_without_its_last_word() -> None:
+    of = load_machine("base16").format("fill")
+    with pytest.raises(IsaError, match="^fill has 24 bytes; 20 came$"):
+        decode(encode(make_instruction(of, {}))[:-4], {of.opcode: of})
 
 
 def test_refuses_bits_beyond_the_last_field() -> None:
     machine = load_machine("base16")
     of = machine.format("fill")
-    word = encode(make_instruction(of, {}), machine.instruction_bytes)
+    word = encode(make_instruction(of, {}))
     with pytest.raises(IsaError) as error:
         decode(word[:-1] + b"\x80", {of.opcode: of})
     assert str(error.value) == f"fill: bits are set above its last field (bit {of.bits})"

@@ -39,7 +39,7 @@ def test_shows_engines_with_their_reach() -> None:
 
 def test_shows_instructions_with_opcode_bits_and_loops() -> None:
     # 8 opcode, 4 · 16 waits, 30 trip counts, 2 · (14 base, 3 · 15 strides)
-    assert rows_of("base16", "Instructions")["copy"] == (12, 220, "i10 j10 k10")
+    assert rows_of("base16", "Instructions")["copy"] == (12, 220, 28, "i10 j10 k10")
 
 
 def test_shows_the_statement_of_every_instruction() -> None:

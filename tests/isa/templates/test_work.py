@@ -38,7 +38,7 @@ def test_a_weight_tile_takes_its_vectors_or_the_rows_of_the_next(vectors: int, o
     found = work("mma", trip_k=3, trip_x=vectors)
     assert (found.vectors, found.weight_rows) == (3 * vectors, 3 * 8)
     assert found.busy == MMA_WEIGHT_LEAD + 2 * of_a_tile + vectors
-    assert found.complete - found.busy == mma_write(MACHINE)
+    assert found.complete - found.busy == mma_write(MACHINE.array)
 
 
 def test_only_the_first_product_of_a_sum_reads_no_sum() -> None:

@@ -52,7 +52,7 @@ def test_its_loads_are_all_that_the_program_reads() -> None:
     found = explain_network(network, programs, [])
     loaded = sum(one["bytes"] for layer in found["layers"] for one in layer["loaded"])
     machine = network.machine
-    fetched = len(network.binary.instructions) * machine.instruction_bytes
+    fetched = len(network.binary.text)
     read = network.profile()["dram_bytes"]["read"]
     assert read - fetched - machine.dram.bus_bytes * len(network.binary.instructions) <= loaded <= read - fetched
 
@@ -135,8 +135,8 @@ def test_the_model_of_another_program_is_refused(tilewright: Command, program_fi
     ended = tilewright("explain", program_file, "--model", other, "--effort", 0)
     assert (ended.code, ended.err) == (
         1,
-        f"error: {other}: another program comes of it; expected the model of this program, the --shape and --effort "
-        "that it was compiled with, and this version: compile it again\n",
+        f"error: {other}: another program comes of it; expected the model of this program, the --shape, --batch and "
+        "--effort that it was compiled with, and this version: compile it again\n",
     )
 
 

@@ -75,7 +75,7 @@ def test_an_instruction_that_was_held_up_is_refused() -> None:
     (run,) = small_program().runs()
     _, memories = small_flow()
     late = replace(run.counters, retired=run.counters.retired + 1)
-    with pytest.raises(InputError, match=r"^instruction 2 is retired in cycle 197: other engines held it up$"):
+    with pytest.raises(InputError, match=r"^instruction 2 is retired in cycle 196: other engines held it up$"):
         array_flow(ProgramRun(run.program, late), 2, memories)
 
 

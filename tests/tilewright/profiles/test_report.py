@@ -47,7 +47,7 @@ def made(*layers: LayerProfile) -> RunProfile:
 
 def test_says_what_costs_most_and_why() -> None:
     lines = headline(made(layer("a", 100, edge=10.0), layer("b", 300, load=200.0)), View(clock_mhz=100.0))
-    assert lines[0].startswith("400 cycles (4 µs at 100 MHz) on made; 25.0 %")
+    assert lines[0].startswith("400 cycles (4 µs at 100 MHz, 250,000 runs a second) on made; 25.0 %")
     assert lines[1] == "Most cycles: b 75.0 %, a 25.0 %."
     assert lines[2] == f"Largest loss: 50.0 %, {CAUSES[Loss.LOAD].meaning}."
     assert lines[3] == f"What may help: {CAUSES[Loss.LOAD].remedy}."
@@ -63,11 +63,16 @@ def test_a_network_that_runs_on_the_host_has_no_cycles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cycles", "clock", "text"),
-    [(1000, None, ""), (2_500_000, 500.0, " (5 ms at 500 MHz)"), (1000, 100.0, " (10 µs at 100 MHz)")],
+    ("cycles", "clock", "images", "text"),
+    [
+        (1000, None, None, ""),
+        (2_500_000, 500.0, None, " (5 ms at 500 MHz, 200 runs a second)"),
+        (1000, 100.0, 1, " (10 µs at 100 MHz, 100,000 images a second)"),
+        (1000, 100.0, 8, " (10 µs at 100 MHz, 800,000 images a second)"),
+    ],
 )
-def test_time_is_cycles_at_a_clock(cycles: int, clock: float | None, text: str) -> None:
-    assert time_of(cycles, clock) == text
+def test_time_is_cycles_at_a_clock(cycles: int, clock: float | None, images: int | None, text: str) -> None:
+    assert time_of(cycles, clock, images) == text
 
 
 def test_layers_come_in_the_order_that_is_asked_for() -> None:

@@ -138,8 +138,7 @@ def test_transfers_move_the_bytes_of_loads_and_stores(program: Program) -> None:
     samples = transfer_rates(run)
     ends = [*(cycle for cycle, _ in samples[1:]), run.counters.cycles]
     moved = sum(rate * (end - cycle) for (cycle, rate), end in zip(samples, ends, strict=True))
-    machine = run.program.machine
-    fetched = len(run.program.instructions) * machine.instruction_bytes
+    fetched = len(run.program.text)
     total = run.counters.dram_bytes_read + run.counters.dram_bytes_written - fetched
     assert moved == pytest.approx(total, rel=0.05)  # rates are whole bytes; writes count whole beats
     assert samples[-1][1] == 0

@@ -87,6 +87,7 @@ def _figures(profile: RunProfile) -> str:
     lost = losses(profile)
     shown = {
         "cycles": f"{profile.cycles:,}",
+        **({"cycles for each image": f"{profile.cycles_per_image:,.0f}"} if (profile.images or 1) > 1 else {}),
         "of the array used": percent(profile.utilisation),
         "multiply-accumulates": f"{profile.macs:,}",
         "bytes read from DRAM": f"{read:,}",

@@ -1,0 +1,49 @@
+"""Which engine runs each operation, where a machine has several that can: work is divided among engines of a kind.
+
+The operations start one after the other, each on the engine that can start it first; of two that can start it at once,
+on that of what it comes after, which then need not wait for another. How long each takes is estimated (durations).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.compiler.emission.dependences import dependences
+from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.tile.program import TileProgram, engines
+from tilewright.isa.machine.engine import Engine
+
+
+def has_choice(program: TileProgram) -> bool:
+    """Whether several engines of the machine can run some of the operations."""
+    alike = program.machine.alike
+    return any(len(alike[operation.mnemonic]) > 1 for operation in program.operations)
+
+
+def divided(program: TileProgram) -> TileProgram:
+    """The same operations in the same order, each on one of the engines that have its instruction; deterministic."""
+    alike = program.machine.alike
+    if not has_choice(program):
+        return program
+    before, taken = program.of_order(dependences), program.of_each(durations)
+    free = dict.fromkeys(program.machine.engines.values(), 0)
+    chosen, ends = list(program.of_each(engines)), [0] * len(program.operations)
+    mnemonics = []
+    for index, operation in enumerate(program.operations):
+        comes_after = (*before.completed[index], *before.started[index])
+        ready = max((ends[earlier] for earlier in comes_after), default=0)
+        previous = {chosen[earlier] for earlier in comes_after if ends[earlier] == ready}
+
+        def turn(engine: Engine, ready: int = ready, previous: set[Engine] = previous) -> tuple[int, bool, int]:
+            return max(free[engine], ready), engine not in previous, engine.number
+
+        format = min(alike[operation.mnemonic], key=lambda format: turn(format.engine))
+        start = max(free[format.engine], ready)
+        chosen[index], ends[index] = format.engine, start + taken[index].complete
+        free[format.engine] = start + taken[index].busy
+        mnemonics.append(format.mnemonic)
+    operations = [
+        operation if operation.mnemonic == mnemonic else operation._replace(mnemonic=mnemonic)
+        for operation, mnemonic in zip(program.operations, mnemonics, strict=True)
+    ]
+    return replace(program, operations=tuple(operations))

@@ -1,0 +1,87 @@
+"""Work is divided among engines that have the same instructions: who runs what, and that values stay as they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.compiler.models import random_inputs
+from tests.compiler.nests import network_for
+from tests.compiler.pipelines import simulated
+from tests.digits import MODEL
+from tilewright.compiler.emission.ahead import Ahead
+from tilewright.compiler.emission.divide import divided, has_choice
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.select.selector import select
+from tilewright.compiler.tile.program import TileProgram, engines
+from tilewright.compiler.tiling.tile import tile
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program
+
+TWO_OF_EACH = """
+extends: base16
+engines:
+  load2: {template: dma, queue: 4, reads: [dram], writes: [act, wgt, acc, par, lut]}
+  vec2: {template: vector, queue: 4, results: 4, reads: [act, acc, par], writes: [act, acc]}
+instructions:
+  load_act: {engine: [load, load2]}
+  load_wgt: {engine: [load, load2]}
+  load_par: {engine: [load, load2]}
+  requantize: {engine: [vec, vec2]}
+  max_pool: {engine: [vec, vec2]}
+  add: {engine: [vec, vec2]}
+"""
+
+
+@cache
+def two_of_each() -> Machine:
+    return load_machine_text(TWO_OF_EACH, "two.yaml")
+
+
+def two_convolutions(machine: Machine) -> TileProgram:
+    network = network_for(machine, 0)
+    first = network.conv(network.input(1, 16, 24, 24), 32, (3, 3), pad=1)
+    return tile(select(network.program(network.conv(first, 16, (1, 1))), machine))
+
+
+def digits_on(machine: Machine, ahead: Ahead) -> Program:
+    return compile_model(onnx.load(MODEL), machine, Options(ahead=ahead, effort=0))
+
+
+def test_operations_go_to_engines_that_are_free_and_stay_what_they_are() -> None:
+    tiles = two_convolutions(two_of_each())
+    found = divided(tiles)
+
+    used = Counter(engine.name for engine in engines(found))
+    assert min(used["load"], used["load2"]) > 0
+    assert not used["vec2"]  # each result waits for the array, and by then the first engine is free
+    assert [(of.fields, of.bases, of.layer) for of in found.operations] == [
+        (of.fields, of.bases, of.layer) for of in tiles.operations
+    ]
+    assert [of.mnemonic.partition("_vec2")[0].partition("_load2")[0] for of in found.operations] == [
+        of.mnemonic for of in tiles.operations
+    ]
+
+
+def test_a_machine_with_one_engine_for_each_instruction_has_no_choice() -> None:
+    tiles = two_convolutions(load_machine("base16"))
+
+    assert not has_choice(tiles)
+    assert divided(tiles) is tiles
+
+
+@pytest.mark.parametrize("divides", [True, False])
+def test_a_program_has_the_same_values_whoever_works(divides: bool) -> None:
+    inputs = random_inputs(onnx.load(MODEL), np.random.default_rng(0))
+    plain = digits_on(load_machine("base16"), Ahead())
+    program = digits_on(two_of_each(), Ahead(divides=divides))
+
+    used = {instruction.engine.name for instruction in program.instructions}
+    assert ({"load2", "vec2"} <= used) == divides
+    np.testing.assert_equal(simulated(program, inputs), simulated(plain, inputs))

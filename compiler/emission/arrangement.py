@@ -13,6 +13,7 @@ from functools import cached_property
 
 from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.allocate import Placement
+from tilewright.compiler.emission.divide import with_mnemonics
 from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.tile.program import BufferAddress, TileOperation, TileProgram
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -40,17 +41,23 @@ class Arrangement:
             (name, found.addresses.get(other)) for name, other in zip(tiles.buffers, self.tiles.buffers, strict=True)
         ]
         addresses = {name: address for name, address in places if address is not None}
-        return OrderedTiles(
-            tiles.in_order(self._order), Placement(addresses, found.workspace_bytes), self.ordered.waits
-        )
+        moved = with_mnemonics(tiles.in_order(self._order), [each.mnemonic for each in self.ordered.tiles.operations])
+        return OrderedTiles(moved, Placement(addresses, found.workspace_bytes), self.ordered.waits)
 
     @cached_property
     def _order(self) -> Sequence[int]:
-        """The operations of `tiles`, by index, in the order in which they are. A search made them of equal tiles."""
+        """The operations of `tiles`, by index, in the order in which they are. A search made them of equal tiles.
+
+        They may be on other engines by then, by instructions that are alike.
+        """
         places: dict[object, deque[int]] = {}
         for index, operation in enumerate(self.tiles.operations):
-            places.setdefault(_value(operation), deque()).append(index)
-        return [places[_value(operation)].popleft() for operation in self.ordered.tiles.operations]
+            places.setdefault(self._value(operation), deque()).append(index)
+        return [places[self._value(operation)].popleft() for operation in self.ordered.tiles.operations]
+
+    def _value(self, operation: TileOperation) -> object:
+        instruction = self.tiles.machine.alike[operation.mnemonic][0].mnemonic
+        return instruction, operation.layer, tuple(operation.bases.items()), tuple(operation.fields.items())
 
 
 def have_same_outline(one: TileProgram, other: TileProgram) -> bool:
@@ -93,7 +100,3 @@ def _numbered(bases: Mapping[str, BufferAddress], numbers: Mapping[str, int]) ->
 def _have_same_loops(format: InstructionFormat, one: Mapping[str, int], other: Mapping[str, int]) -> bool:
     """Whether fields differ in immediates alone."""
     return all(one.get(name) == other.get(name) for name in {*one, *other} - format.immediates.keys())
-
-
-def _value(operation: TileOperation) -> object:
-    return operation.mnemonic, operation.layer, tuple(operation.bases.items()), tuple(operation.fields.items())

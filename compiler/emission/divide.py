@@ -6,6 +6,7 @@ on that of what it comes after, which then need not wait for another. How long e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.compiler.emission.dependences import dependences
@@ -42,8 +43,15 @@ def divided(program: TileProgram) -> TileProgram:
         chosen[index], ends[index] = format.engine, start + taken[index].complete
         free[format.engine] = start + taken[index].busy
         mnemonics.append(format.mnemonic)
+    return with_mnemonics(program, mnemonics)
+
+
+def with_mnemonics(program: TileProgram, mnemonics: Sequence[str]) -> TileProgram:
+    """The same operations by other instructions, each alike its own; the program itself if all are its own."""
+    if all(operation.mnemonic == own for operation, own in zip(program.operations, mnemonics, strict=True)):
+        return program
     operations = [
-        operation if operation.mnemonic == mnemonic else operation._replace(mnemonic=mnemonic)
-        for operation, mnemonic in zip(program.operations, mnemonics, strict=True)
+        operation if operation.mnemonic == own else operation._replace(mnemonic=own)
+        for operation, own in zip(program.operations, mnemonics, strict=True)
     ]
     return replace(program, operations=tuple(operations))

@@ -50,8 +50,8 @@ def two_convolutions(machine: Machine) -> TileProgram:
     return tile(select(network.program(network.conv(first, 16, (1, 1))), machine))
 
 
-def digits_on(machine: Machine, ahead: Ahead) -> Program:
-    return compile_model(onnx.load(MODEL), machine, Options(ahead=ahead, effort=0))
+def digits_on(machine: Machine, ahead: Ahead, effort: int = 0) -> Program:
+    return compile_model(onnx.load(MODEL), machine, Options(ahead=ahead, effort=effort))
 
 
 def test_operations_go_to_engines_that_are_free_and_stay_what_they_are() -> None:
@@ -85,3 +85,14 @@ def test_a_program_has_the_same_values_whoever_works(divides: bool) -> None:
     used = {instruction.engine.name for instruction in program.instructions}
     assert ({"load2", "vec2"} <= used) == divides
     np.testing.assert_equal(simulated(program, inputs), simulated(plain, inputs))
+
+
+def test_engines_of_a_program_are_kept_where_its_order_is_taken_over() -> None:
+    """A search arranges a stand-in; the program has its order, and with it its engines."""
+    small = "array: {rows: 4, cols: 4}\nlanes: 4\ndram: {bus_bytes: 4}\n"
+    machine = load_machine_text(TWO_OF_EACH + small, "small.yaml")
+    inputs = random_inputs(onnx.load(MODEL), np.random.default_rng(0))
+    program = digits_on(machine, Ahead(), effort=1)
+
+    assert {"load2", "vec2"} <= {instruction.engine.name for instruction in program.instructions}
+    np.testing.assert_equal(simulated(program, inputs), simulated(digits_on(load_machine("base16"), Ahead()), inputs))

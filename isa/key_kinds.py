@@ -22,6 +22,10 @@ class Whole:
     is_power_of_two: bool = False
 
 
+SIZE = Whole(1, 256)
+"""A number of elements side by side."""
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """A string: one of `choices`, or any if there are none; `pattern` is what every right one matches."""

@@ -12,6 +12,7 @@ import yaml
 
 from tilewright.isa.key_kinds import (
     NAME,
+    SIZE,
     Either,
     EngineKind,
     Instances,
@@ -33,9 +34,6 @@ from tilewright.isa.timing import BURST_BEATS
 
 QUOTED_NUMBER = r"\s*[-+]?[0-9_.]+\s*"
 """A string that is a number in quotes: refused where a number is expected."""
-
-SIZE = Whole(1, 256)
-"""A number of elements side by side."""
 
 ARRAY_KEYS = {
     "rows": Key(SIZE, "Elements of an activation vector that enter the array each cycle; a multiple of lanes."),

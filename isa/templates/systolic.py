@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from tilewright.isa.key_kinds import Key, Whole
+from tilewright.isa.key_kinds import SIZE, Key
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
@@ -16,9 +16,8 @@ from tilewright.isa.templates.facet import Facet
 from tilewright.isa.templates.work import Access, Task, Work
 from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_tile, mma_write
 
-_SIZE = Whole(1, 256)
-_ROWS = Key(_SIZE, "Its own rows, a multiple of lanes; those of `array` if left out.", is_needed=False)
-_COLS = Key(_SIZE, "Its own columns, a multiple of lanes; those of `array` if left out.", is_needed=False)
+_ROWS = Key(SIZE, "Its own rows, a multiple of lanes; those of `array` if left out.", is_needed=False)
+_COLS = Key(SIZE, "Its own columns, a multiple of lanes; those of `array` if left out.", is_needed=False)
 
 
 class SystolicFacet(Facet):

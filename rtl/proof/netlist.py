@@ -108,13 +108,12 @@ class Run:
 
     def __init__(self, hardware: Netlist, fixed: Mapping[tuple[str, int], int | z3.BitVecRef] | None = None) -> None:
         self.hardware = hardware
-        self.fixed = {
-            (hardware.nets[name], cycle): z3.BitVecVal(value, hardware.nets[name].size())
-            if isinstance(value, int)
-            else value
-            for (name, cycle), value in (fixed or {}).items()
-        }
-        assert all(any(net.eq(leaf) for leaf in hardware.leaves) for net, _ in self.fixed)
+        self.fixed: dict[tuple[z3.ExprRef, int], z3.ExprRef] = {}
+        for (name, cycle), value in (fixed or {}).items():
+            net = hardware.nets[name]
+            term = z3.BitVecVal(value, net.size()) if isinstance(value, int) else value
+            (leaf,) = (leaf for leaf in hardware.leaves if _bits(leaf).eq(net))
+            self.fixed[leaf, cycle] = term == 1 if z3.is_bool(leaf) else term
         self.reset = _reset_of(hardware)
         self.states: list[list[tuple[z3.ExprRef, z3.ExprRef]]] = []
         self.lookup: list[dict[int, z3.ExprRef]] = []

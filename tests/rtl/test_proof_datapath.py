@@ -23,7 +23,7 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
-from tilewright.rtl.proof.datapath import one_lane, prove_format, without_products
+from tilewright.rtl.proof.datapath import one_lane, prove_datapath, prove_format, without_products
 from tilewright.rtl.proof.netlist import netlist
 from tilewright.rtl.proof.result import Proof
 
@@ -207,3 +207,27 @@ def test_sees_a_lookup_in_the_table_of_the_iteration_before(monkeypatch: pytest.
 
     monkeypatch.setattr(rtl_datapath._Common, "control", control)
     assert proof_of("lookup").counterexample.startswith("the value of lut(t, a): false")
+
+
+FEW = """
+extends: tiny8
+engines:
+  vec2: {template: vector, queue: 1, reads: [act, acc, par], writes: [act]}
+instructions:
+  requantize: {engine: [vec, vec2]}
+  rescale: {engine: [vec, vec2]}
+  max_pool: {engine: [vec, vec2]}
+"""
+
+
+def test_proves_a_second_engine_in_which_a_bit_is_only_a_condition() -> None:
+    """With these three instructions, the solver has `valid` as a truth value, not as a vector of one bit."""
+    machine = load_machine_text(FEW, "few.yaml")
+    proofs = prove_datapath(machine, machine.engines["vec2"])
+
+    assert [proof.claim for proof in proofs] == [
+        "datapath: requantize_vec2",
+        "datapath: rescale_vec2",
+        "datapath: max_pool_vec2",
+    ]
+    assert [proof.counterexample for proof in proofs] == ["", "", ""]

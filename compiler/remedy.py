@@ -9,8 +9,9 @@ import yaml
 
 from tilewright.compiler.errors import CompileError, TooSmall
 from tilewright.isa.errors import IsaError
+from tilewright.isa.files.laid_over import with_settings
 from tilewright.isa.files.machine_file import build_machine
-from tilewright.isa.files.yaml_tree import apply_overrides, parse_yaml
+from tilewright.isa.files.yaml_tree import parse_yaml
 from tilewright.isa.machine.machine import Machine
 
 MOST_STEPS = 24
@@ -91,7 +92,7 @@ def _failure(machine: Machine, sizes: Sizes, attempt: Callable[[Machine], object
     """The memories that are too small in a machine of these sizes; None if there are none."""
     overrides = [_override(machine, name, size) for name, size in sizes.items()]
     try:
-        larger = build_machine(apply_overrides(parse_yaml(machine.text, machine.name), overrides), machine.name)
+        larger = build_machine(with_settings(parse_yaml(machine.text, machine.name), overrides), machine.name)
     except IsaError as fault:
         raise CompileError(fact=str(fault)) from fault
     try:

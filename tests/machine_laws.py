@@ -32,9 +32,10 @@ from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.binary.elf import from_bytes
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.check.checker import check
+from tilewright.isa.files.laid_over import with_settings
 from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.files.machine_file import build_machine
-from tilewright.isa.files.yaml_tree import apply_overrides, parse_yaml
+from tilewright.isa.files.yaml_tree import parse_yaml
 from tilewright.isa.machine.encoding import decode, encode
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.manual import manual
@@ -171,7 +172,7 @@ def proposed(message: str) -> list[str]:
 
 def with_overrides(machine: Machine, overrides: Sequence[str]) -> Machine:
     """The machine with some `key.path=value` set."""
-    return build_machine(apply_overrides(parse_yaml(machine.text, machine.name), overrides), machine.name)
+    return build_machine(with_settings(parse_yaml(machine.text, machine.name), overrides), machine.name)
 
 
 def hold_accuracy(machine: Machine, outcome: Outcome) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.codesign.advise.changes import (
-    INSTRUCTIONS,
     Change,
     Way,
     each_instruction,
@@ -32,12 +31,14 @@ from tilewright.codesign.advise.effects import (
     share_saved,
     trial_line,
 )
+from tilewright.codesign.advise.engines import engines_fewer, engines_more
 from tilewright.codesign.advise.kept_trials import kept_trial
 from tilewright.codesign.advise.promise import most_promising_first
 from tilewright.codesign.advise.trials import Bench, Done, LayerCycles, NoAdvice, Trial, Trials
 from tilewright.codesign.advise.worth import Worth, worth
 from tilewright.codesign.points.network import Network
 from tilewright.isa.errors import did_you_mean
+from tilewright.isa.files.laid_over import INSTRUCTIONS
 from tilewright.isa.machine.machine import Machine
 
 FOLLOWED = 4
@@ -126,7 +127,8 @@ def advise_machine(
     of jobs. Raises NoAdvice, PriceError, and IsaError for a faulty overlay.
     """
     only = (*only, *(_added(machine, against) if against is not None else ()))
-    wanted = _wanted([*steps(machine), *each_instruction(machine)], only) if only else steps(machine)
+    of_keys = [*steps(machine), *engines_more(machine), *engines_fewer(machine)]
+    wanted = _wanted([*of_keys, *each_instruction(machine)], only) if only else of_keys
     away = [change for change in wanted if _is_below(change.key, INSTRUCTIONS)]
     changes = [*(change for change in wanted if change not in away), *overlays(machine, isa, given, not only)]
     bench = Bench(machine, tuple(networks), effort, with_price)
@@ -199,7 +201,7 @@ def _follow(trials: Trials, base: Trial, found: Sequence[Trial]) -> list[list[Tr
 
 
 def _is_step(trial: Trial) -> bool:
-    return trial.change is not None and bool(trial.change.key)
+    return trial.change is not None and trial.change.kind is not None
 
 
 def _further(trial: Trial) -> Change | None:

@@ -16,16 +16,15 @@ from typing import Any
 import yaml
 
 from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, TEMPLATE
-from tilewright.isa.files.loader import SPECS, read_overlay, shipped_machines
+from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS, laid_over
+from tilewright.isa.files.loader import SPECS, machine_tree, read_overlay, shipped_machines
 from tilewright.isa.files.machine_file import build_machine
-from tilewright.isa.files.yaml_tree import merge, parse_yaml
+from tilewright.isa.files.yaml_tree import parse_yaml
 from tilewright.isa.key_kinds import Instances, Key, Names, Section, Whole, Word
 from tilewright.isa.machine.machine import Machine
 
 SMALL = 16
 """A number up to this that is no power of two goes up and down by one."""
-
-INSTRUCTIONS = "instructions"
 
 
 class Way(StrEnum):
@@ -55,7 +54,7 @@ class Change:
     def apply(self, machine: Machine) -> Machine:
         """The changed machine. Raises IsaError where there can be none."""
         over = yaml.safe_dump({**self.over, "name": f"{machine.name}[{self.name}]"}, sort_keys=False)
-        tree = merge(parse_yaml(machine.text, machine.name), parse_yaml(over, self.name))
+        tree = laid_over(parse_yaml(machine.text, machine.name), parse_yaml(over, self.name))
         return build_machine(tree, machine.name)
 
     def beside(self, other: Change) -> Change:
@@ -209,11 +208,17 @@ def _is_overlay(path: Path) -> bool:
 
 
 def _off(machine: Machine, isa: str | Path) -> Iterator[Change]:
-    """Without the instructions that the machine's own file adds to what it extends."""
+    """Without the instructions and engines that the machine's own file adds to what it extends."""
     path = Path(isa) if Path(isa).suffix in (".yaml", ".yml") else SPECS / f"{isa}.yaml"
     if not _is_overlay(path):
         return
-    added = [name for name, value in read_overlay(isa).plain()[INSTRUCTIONS].items() if value is not None]
-    present = [name for name in added if name in machine.formats]
-    if present:
-        yield Change(f"-{path.stem}", Way.OFF, {INSTRUCTIONS: dict.fromkeys(present)})
+    own = read_overlay(isa).plain()
+    base = str(parse_yaml(path.read_text(), path.name).plain()[EXTENDS])
+    extended = machine_tree(path.parent / base if base.endswith((".yaml", ".yml")) else base).plain()
+    over = {}
+    for section, there in ((ENGINES, machine.engines), (INSTRUCTIONS, machine.formats)):
+        added = [name for name in own.get(section, {}) if name in there and name not in extended[section]]
+        if added:
+            over[section] = dict.fromkeys(added)
+    if over:
+        yield Change(f"-{path.stem}", Way.OFF, over)

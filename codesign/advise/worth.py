@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tilewright.codesign.advise.changes import INSTRUCTIONS
 from tilewright.codesign.advise.trials import Trial
 from tilewright.codesign.points.evaluate import Failure, NetworkFigures, Outcome
+from tilewright.isa.files.laid_over import INSTRUCTIONS
 
 
 @dataclass(frozen=True, slots=True)

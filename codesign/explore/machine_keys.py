@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tilewright.codesign.errors import StudyError
 from tilewright.isa.errors import did_you_mean, short
@@ -11,9 +12,15 @@ from tilewright.isa.files.yaml_tree import Scalar, Tree
 from tilewright.isa.key_kinds import Instances, Kind, Names, Section, Whole, Word
 
 
-def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word:
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Whether the machine has an engine: true, or false for a machine without it and without what only it runs."""
+
+
+def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word | Presence:
     """What a key such as `memories.act.kib` holds, in a machine of one of these trees. Raises StudyError."""
     kind: Kind = Section(MACHINE_KEYS)
+    is_engine = False
     for depth, part in enumerate(parts := path.split(".")):
         above = ".".join(parts[:depth])
         known = _known(kind, parts[:depth], trees)
@@ -21,7 +28,10 @@ def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word:
             place = above or "the machine"
             listing = f"; it has: {', '.join(known)}" if known else ", which is a value and not a section"
             raise StudyError(f"{place} has no key {part!r}{did_you_mean(part, known)}{listing}")
+        is_engine = isinstance(kind, Instances)
         kind = kind.keys[part].kind if isinstance(kind, Section) else _values(kind, parts[: depth + 1], trees)
+    if is_engine:
+        return Presence()
     if not isinstance(kind, Whole | Word):
         known = _known(kind, parts, trees)
         raise StudyError(f"{path} is a section; expected one of its keys, such as {path}.{known[0] if known else '…'}")
@@ -60,8 +70,10 @@ def at(tree: Tree, path: Sequence[str]) -> Tree | None:
     return tree
 
 
-def fault_of(value: Scalar, kind: Whole | Word) -> str:
+def fault_of(value: Scalar, kind: Whole | Word | Presence) -> str:
     """What is wrong with a value for a key; nothing if it may be right."""
+    if isinstance(kind, Presence):
+        return "" if isinstance(value, bool) else f"expected true or false, whether there is one, not {short(value)}"
     if isinstance(kind, Word):
         if not isinstance(value, str) or (kind.choices and value not in kind.choices) or not kind.may_be(value):
             return f"{short(value)} is not {'one of ' + ', '.join(kind.choices) if kind.choices else 'a word for it'}"

@@ -13,8 +13,9 @@ from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.price.sizes import SIZE
+from tilewright.isa.files.laid_over import laid_over
 from tilewright.isa.files.loader import build_machine
-from tilewright.isa.files.yaml_tree import Scalar, Tree, Where, merge
+from tilewright.isa.files.yaml_tree import Scalar, Tree, Where
 from tilewright.isa.machine.machine import Machine
 
 MOST_POINTS = 1_000_000
@@ -29,7 +30,10 @@ Point = tuple[Scalar, ...]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What may differ: a key of the machine with its values, or an overlay that is on (1) or off (0)."""
+    """What may differ: a key of the machine with its values, or an overlay that is on (1) or off (0).
+
+    Of an engine, the values say whether there is one: true or false.
+    """
 
     name: str
     values: tuple[Scalar, ...]
@@ -38,7 +42,7 @@ class Axis:
     def text(self, value: Scalar) -> str:
         """The value as labels have it: `array.rows=8`, `+overlay`, or nothing for an overlay that is off."""
         if self.overlay is None:
-            return f"{self.name}={value}"
+            return f"{self.name}={as_written(value)}"
         return f"+{self.name}" if value else ""
 
 
@@ -168,17 +172,25 @@ class Space:
         return self._built([(axis, value) for axis, value in zip(self.axes, point, strict=True) if not _is_size(axis)])
 
     def _built(self, choices: Sequence[tuple[Axis, Scalar]]) -> Machine:
-        """Overlays lie on the base, keys on the overlays."""
+        """Overlays lie on the base, keys on the overlays; last go the engines that a point is without."""
         tree = self.tree
         for axis, value in choices:
             if axis.overlay is not None and value:
-                tree = merge(tree, axis.overlay)
+                tree = laid_over(tree, axis.overlay)
         for axis, value in choices:
-            if axis.overlay is None:
-                tree = merge(tree, setting_tree(axis.name, value))
+            if axis.overlay is None and not isinstance(value, bool):
+                tree = laid_over(tree, setting_tree(axis.name, value))
+        for axis, value in choices:
+            if axis.overlay is None and value is False:
+                tree = laid_over(tree, setting_tree(axis.name, None))
         texts = "".join(f"[{text}]" for axis, value in choices if (text := axis.text(value)))
-        named = merge(tree, setting_tree("name", f"{Path(self.base).stem}{texts}"))
+        named = laid_over(tree, setting_tree("name", f"{Path(self.base).stem}{texts}"))
         return build_machine(named, Path(self.base).stem)
+
+
+def as_written(value: Scalar) -> str:
+    """A value as a file has it: `true`, `16`, `few`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _number(value: object) -> str:

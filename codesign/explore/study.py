@@ -15,7 +15,7 @@ from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.front import front, losses
 from tilewright.codesign.explore.lines import Key, Line
 from tilewright.codesign.explore.machine_keys import at
-from tilewright.codesign.explore.space import Constraint, Space
+from tilewright.codesign.explore.space import Constraint, Space, as_written
 from tilewright.codesign.explore.store import POINTS, read_lines, version
 from tilewright.codesign.explore.totals import Figures, all_figures, machine_figures
 from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json
@@ -82,7 +82,9 @@ def _base_value(space: Space, name: str, is_overlay: bool) -> Scalar:
     if is_overlay:
         return 0
     found = at(space.tree, name.split("."))
-    return None if found is None or isinstance(found.value, Mapping | tuple) else found.value
+    if found is None or isinstance(found.value, tuple):
+        return None
+    return True if isinstance(found.value, Mapping) else found.value  # it has the engine
 
 
 class Study:
@@ -173,7 +175,8 @@ class Study:
         for axis, base, value in zip(self._space["axes"], self._space["base_values"], entry.values, strict=True):
             name = axis["name"]
             if value != base:
-                found.append((name, f"+{name}" if axis["is_overlay"] else f"{name} {base} → {value}"))
+                change = f"{name} {as_written(base)} → {as_written(value)}"
+                found.append((name, f"+{name}" if axis["is_overlay"] else change))
         return found
 
     @cached_property

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS
+from tilewright.isa.files.laid_over import laid_over, with_settings
 from tilewright.isa.files.machine_file import MachineFileError, build_machine
-from tilewright.isa.files.yaml_tree import MAX_FILE_BYTES, PlacedError, Tree, apply_overrides, merge, parse_yaml
+from tilewright.isa.files.yaml_tree import MAX_FILE_BYTES, PlacedError, Tree, parse_yaml
 from tilewright.isa.machine.machine import Machine
 
 __all__ = ["MachineFileError", "build_machine", "load_machine", "load_machine_text", "machine_tree", "shipped_machines"]
@@ -38,9 +39,9 @@ def load_machine(
     path = _find(str(name_or_path), None)
     tree = _read(path, ())
     for overlay in overlays:
-        tree = merge(tree, read_overlay(overlay))
+        tree = laid_over(tree, read_overlay(overlay))
     name = "+".join([path.stem, *(Path(overlay).stem for overlay in overlays)])
-    return build_machine(apply_overrides(tree, overrides), name + "".join(f"[{setting}]" for setting in overrides))
+    return build_machine(with_settings(tree, overrides), name + "".join(f"[{setting}]" for setting in overrides))
 
 
 def read_overlay(name_or_path: str | Path) -> Tree:
@@ -150,4 +151,4 @@ def _extended(tree: Tree, beside: Path | None, above: tuple[Path, ...]) -> Tree:
     except IsaError as error:
         raise PlacedError(base.where, f"{EXTENDS}: {error}") from error
     own = {key: child for key, child in tree.value.items() if key != EXTENDS}
-    return merge(_read(path, above), Tree(own, tree.where))
+    return laid_over(_read(path, above), Tree(own, tree.where))

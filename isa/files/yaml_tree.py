@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,15 +199,17 @@ def merge(base: Tree, over: Tree) -> Tree:
     return Tree(merged, over.where)
 
 
-def apply_overrides(tree: Tree, overrides: Iterable[str]) -> Tree:
-    """Apply `path=value` settings (`memories.act.kib=128`); the path must exist. `=null` removes the key."""
-    for setting in overrides:
-        path, equals, text = setting.partition("=")
-        if not equals:
-            raise IsaError(f"--set {setting}: expected key.path=value")
-        value = parse_yaml(text or "null", f"--set {setting}")
-        tree = _replace(tree, path.split("."), value, setting, ())
-    return tree
+def setting(text: str) -> tuple[list[str], Tree]:
+    """Path and value of a setting such as `memories.act.kib=128`; nothing after `=` is null. Raises IsaError."""
+    path, equals, value = text.partition("=")
+    if not equals:
+        raise IsaError(f"--set {text}: expected key.path=value")
+    return path.split("."), parse_yaml(value or "null", f"--set {text}")
+
+
+def apply_override(tree: Tree, path: list[str], value: Tree, text: str) -> Tree:
+    """The tree with a value at a path, which must exist; null removes the key. `text` is the setting, for messages."""
+    return _replace(tree, path, value, text, ())
 
 
 def _replace(tree: Tree, keys: list[str], value: Tree, setting: str, above: tuple[str, ...]) -> Tree:

@@ -16,6 +16,7 @@ from tilewright.codesign.advise.changes import (
     steps,
     without_instructions,
 )
+from tilewright.codesign.advise.engines import engines_fewer, engines_more
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine, load_machine_text
 
@@ -113,3 +114,36 @@ def test_each_instruction_goes_by_itself() -> None:
     assert [change.key for change in changes] == [f"instructions.{name}" for name in TINY.formats]
     without_copy = next(change for change in changes if change.key == "instructions.copy").apply(TINY)
     assert set(TINY.formats) - set(without_copy.formats) == {"copy"}
+
+
+def test_each_engine_that_can_share_its_memories_gets_a_second() -> None:
+    changes = {change.key: change for change in engines_more(TINY)}
+    assert list(changes) == ["engines.load2", "engines.vec2"]  # an array has memories of its own; one engine writes
+    changed = changes["engines.vec2"].apply(TINY)
+    assert changed.engines["vec2"].settings == changed.engines["vec"].settings
+    assert "lut" in changed.engines["vec"].reads and "lut" not in changed.engines["vec2"].reads
+    second = {format.mnemonic for format in changed.formats.values() if format.engine.name == "vec2"}
+    of_vec = {name for name, format in TINY.formats.items() if format.engine.name == "vec"}
+    assert second == {f"{name}_vec2" for name in of_vec - {"lookup"}}
+
+
+def test_an_engine_goes_whose_work_others_can_do() -> None:
+    (second,) = (change for change in engines_more(TINY) if change.key == "engines.load2")
+    both = second.apply(TINY)
+    fewer = {change.key: change.apply(both) for change in engines_fewer(both)}
+    assert list(fewer) == ["engines.load", "engines.load2"]
+    assert fewer["engines.load2"].formats.keys() == TINY.formats.keys() and list(engines_fewer(TINY)) == []
+    assert {format.engine.name for format in fewer["engines.load"].formats.values()} >= {"load2", "vec", "store"}
+    assert [change.key for change in engines_more(both)] == ["engines.load3", "engines.vec2"]
+
+
+def test_the_machines_own_overlay_with_an_engine_is_taken_off(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text(
+        "extends: tiny8\n"
+        "engines: {vec2: {template: vector, queue: 2, results: 2, reads: [act, acc, par], writes: [act, acc]}}\n"
+        "instructions: {requantize: {engine: [vec, vec2]}, add: {engine: [vec, vec2]}}\n"
+    )
+    machine = load_machine(path)
+    (off,) = (change for change in overlays(machine, path, ()) if change.way is Way.OFF)
+    assert off.apply(machine).formats.keys() == TINY.formats.keys()

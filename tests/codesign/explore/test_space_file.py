@@ -50,6 +50,26 @@ def test_points_are_all_combinations_that_are_allowed(folder: Path) -> None:
     assert [network.weight for network in space.networks] == [1.0, 2.5]
 
 
+def test_an_engine_is_there_or_not(folder: Path) -> None:
+    (folder / "two.yaml").write_text(
+        "extends: tiny8\n"
+        "engines: {vec2: {template: vector, queue: 2, results: 2, reads: [act], writes: [act]}}\n"
+        "instructions: {copy: {engine: [vec, vec2]}, fill: {engine: vec2}}\n"
+    )
+    keys = "  engines.vec2: [false, true]\n  engines.vec2.queue: [2, 4]\n"
+    (folder / "space.yaml").write_text(
+        GOOD.replace("base: tiny8", "base: two.yaml").replace("keys:\n", f"keys:\n{keys}")
+    )
+    space = read_space(folder / "space.yaml")
+    without, beside = ((there, 4, 8, 8, 2, 0) for there in (False, True))
+    assert "vec2" not in space.machine(without).engines and "fill" not in space.machine(without).formats
+    assert space.machine(beside).engines["vec2"].queue_depth == 4
+    assert space.label(without).startswith("engines.vec2=false engines.vec2.queue=4 ")
+    assert faults(folder, GOOD.replace("keys:\n", "keys:\n  engines.vec: [2, true]\n")) == (
+        "space.yaml:3:16: keys.engines.vec: expected true or false, whether there is one, not 2"
+    )
+
+
 def test_a_point_is_the_machine_with_its_keys_set_over_its_overlays(folder: Path) -> None:
     (folder / "space.yaml").write_text(GOOD)
     space = read_space(folder / "space.yaml")

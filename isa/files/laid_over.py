@@ -1,0 +1,62 @@
+"""A machine's file with another one's keys, or with settings, laid over it; an engine that goes takes its work along.
+
+Without an engine nothing can run what only it runs: those instructions go with it, and the lists of engines of the
+others get shorter. So an engine that is there or not is one key, like any other (`engines.vec2: null`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tilewright.isa.files.yaml_tree import Tree, apply_override, merge, setting
+
+ENGINES, INSTRUCTIONS, ENGINE = "engines", "instructions", "engine"
+
+
+def laid_over(base: Tree, over: Tree) -> Tree:
+    """`base` with the keys of `over` on top, mapping by mapping; a key set to nothing (null) is removed."""
+    gone = [name for name, child in _children(over, ENGINES).items() if child.value is None]
+    return merge(_without(base, gone, _children(over, INSTRUCTIONS)), over)
+
+
+def with_settings(tree: Tree, overrides: Iterable[str]) -> Tree:
+    """The tree with `path=value` settings (`memories.act.kib=128`) applied; the path must exist, `=null` removes it.
+
+    Raises IsaError.
+    """
+    for text in overrides:
+        path, value = setting(text)
+        changed = apply_override(tree, path, value, text)
+        is_engine = len(path) == 2 and path[0] == ENGINES
+        tree = _without(changed, [path[1]], {}) if is_engine and value.value is None else changed
+    return tree
+
+
+def _without(tree: Tree, engines: Iterable[str], said: Mapping[str, Tree]) -> Tree:
+    """The tree with instructions of none of these engines, but for those whose engine is `said` anew."""
+    gone = set(engines)
+    instructions = _children(tree, INSTRUCTIONS)
+    if not gone or not instructions:
+        return tree
+    assert isinstance(tree.value, Mapping)
+    left: dict[str, Tree] = {}
+    for name, child in instructions.items():
+        named = child.value.get(ENGINE) if isinstance(child.value, Mapping) else None
+        if named is None or ENGINE in _children(Tree(said, child.where), name):
+            left[name] = child
+            continue
+        assert isinstance(child.value, Mapping)
+        names = named.value if isinstance(named.value, tuple) else (named,)
+        kept = tuple(each for each in names if each.value not in gone)
+        if kept == names:
+            left[name] = child
+        elif kept:
+            engine = Tree(kept, named.where) if len(kept) > 1 else kept[0]
+            left[name] = Tree({**child.value, ENGINE: engine}, child.where)
+    return Tree({**tree.value, INSTRUCTIONS: Tree(left, tree.value[INSTRUCTIONS].where)}, tree.where)
+
+
+def _children(tree: Tree, key: str) -> Mapping[str, Tree]:
+    """What stands below a key; nothing where there is no mapping."""
+    child = tree.value.get(key) if isinstance(tree.value, Mapping) else None
+    return child.value if child is not None and isinstance(child.value, Mapping) else {}

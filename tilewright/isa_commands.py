@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,12 +37,28 @@ def list_machines(json: Json = None) -> None:
 
 
 @isa_app.command()
-def show(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A002
+def show(
+    machine: Name,
+    set: Set = None,  # noqa: A002
+    svg: Annotated[
+        Path | None,
+        typer.Option("--svg", metavar="FILE", help="Draw memories, engines, ports and widths; - prints the picture."),
+    ] = None,
+    json: Json = None,
+) -> None:
     """Print a machine's memories, engines, instructions and peak rates."""
     from tilewright.isa.files.loader import load_machine
     from tilewright.isa.pages.show import tables
 
+    if svg == json == ON_TERMINAL:
+        raise typer.BadParameter("only one of --json and --svg can be standard output: give the other a file")
     found = load_machine(machine, tuple(set or ()))
+    if svg is not None:
+        from tilewright.pictures.machine import machine_picture
+
+        write_output(svg, machine_picture(found))
+        if svg == ON_TERMINAL:
+            return
     shown = tables(found)
     _show_tables(
         shown, json, {"machine": found.name, "hash": found.hash, "tables": {t.title: as_rows(t) for t in shown}}

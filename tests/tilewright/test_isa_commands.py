@@ -79,3 +79,12 @@ def test_tables_stand_apart_without_trailing_spaces(capsys: pytest.CaptureFixtur
         "b",
         "longer",
     ]
+
+
+def test_show_draws_the_machine(tilewright: Command, tmp_path: Path) -> None:
+    file = tmp_path / "tiny8.svg"
+    ended = tilewright("isa", "show", "tiny8", "--svg", str(file))
+    assert "Memories" in ended.out and ">acc</text>" in file.read_text()
+    assert tilewright("isa", "show", "tiny8", "--svg", "-").out == file.read_text()
+    both = tilewright("isa", "show", "tiny8", "--svg", "-", "--json", "-")
+    assert both.code == 2 and "only one of --json and --svg can be standard output" in " ".join(both.err.split())

@@ -16,4 +16,4 @@ class DmaFacet(Facet):
         return COLOURS[Loss.LOAD if engine.dma.direction is Direction.IN else Loss.STORE]
 
     def about(self, engine: Engine, machine: Machine) -> str:
-        return "moves words"
+        return "reads DRAM" if engine.dma.direction is Direction.IN else "writes DRAM"

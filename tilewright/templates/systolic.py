@@ -17,7 +17,7 @@ class SystolicFacet(Facet):
 
     def about(self, engine: Engine, machine: Machine) -> str:
         assert isinstance(engine.settings, Systolic)
-        return f"{engine.settings.rows}×{engine.settings.cols} products a cycle"
+        return f"{engine.settings.rows}×{engine.settings.cols} products"
 
     def part(self, engine: Engine) -> str:
         return "array"

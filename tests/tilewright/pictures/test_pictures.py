@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -100,3 +101,18 @@ def test_every_machine_has_a_picture(isa: str) -> None:
     machine = load_machine(isa)
     text = machine_picture(machine)
     assert all(f">{name}<" in text for name in (*machine.memories, *machine.engines))
+
+
+def test_a_machine_with_many_engines_has_a_wider_picture_with_every_port(tmp_path: Path) -> None:
+    path = tmp_path / "many.yaml"
+    extra = ", ".join(
+        f"v{number}: {{template: vector, queue: 2, results: 2, reads: [act], writes: [act]}}" for number in range(6)
+    )
+    copies = ", ".join(f"v{number}" for number in range(6))
+    path.write_text(f"extends: tiny8\nengines: {{{extra}}}\ninstructions: {{copy: {{engine: [vec, {copies}]}}}}\n")
+    machine = load_machine(path)
+    few, many = machine_picture(load_machine("tiny8")), machine_picture(machine)
+    width = [int(re.findall(r'viewBox="0 0 (\d+)', each)[0]) for each in (few, many)]
+    right = max(float(x) + float(of) for x, of in re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', many))
+    assert width[0] < width[1] and right <= width[1]
+    assert many.count("<polyline") == few.count("<polyline") + 6  # each of them reads and writes one memory

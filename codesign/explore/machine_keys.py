@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.codesign.errors import StudyError
 from tilewright.isa.errors import did_you_mean, short
 from tilewright.isa.files.keys import MACHINE_KEYS
-from tilewright.isa.files.yaml_tree import Scalar, Tree
+from tilewright.isa.files.yaml_tree import Scalar, Tree, at
 from tilewright.isa.key_kinds import Instances, Kind, Names, Section, Whole, Word
 
 
@@ -59,15 +59,6 @@ def _values(kind: Kind, path: Sequence[str], trees: Sequence[Tree]) -> Kind:
 def _children(tree: Tree, path: Sequence[str]) -> list[str]:
     found = at(tree, path)
     return list(found.value) if found is not None and isinstance(found.value, Mapping) else []
-
-
-def at(tree: Tree, path: Sequence[str]) -> Tree | None:
-    """What stands at a path of a tree, if anything."""
-    for part in path:
-        if not isinstance(tree.value, Mapping) or part not in tree.value:
-            return None
-        tree = tree.value[part]
-    return tree
 
 
 def fault_of(value: Scalar, kind: Whole | Word | Presence) -> str:

@@ -12,13 +12,13 @@ from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.halton import halton_point
-from tilewright.codesign.explore.machine_keys import at, fault_of, kind_of_key
+from tilewright.codesign.explore.machine_keys import fault_of, kind_of_key
 from tilewright.codesign.explore.space import Axis, Constraint, Point, Space, WeightedNetwork
 from tilewright.compiler.search.effort import EFFORTS
 from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.loader import machine_tree, read_machine_file, read_overlay
 from tilewright.isa.files.reader import Reader, TooManyComplaints
-from tilewright.isa.files.yaml_tree import Scalar, Tree, Where, parse_yaml
+from tilewright.isa.files.yaml_tree import Scalar, Tree, Where, at, parse_yaml
 from tilewright.isa.key_kinds import Key, Names, Whole, Word, Words
 from tilewright.isa.outside import LARGEST
 

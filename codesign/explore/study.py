@@ -14,14 +14,13 @@ from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.front import front, losses
 from tilewright.codesign.explore.lines import Key, Line
-from tilewright.codesign.explore.machine_keys import at
 from tilewright.codesign.explore.space import Constraint, Space, as_written
 from tilewright.codesign.explore.store import POINTS, read_lines, version
 from tilewright.codesign.explore.totals import Figures, all_figures, machine_figures
 from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.isa.errors import did_you_mean
-from tilewright.isa.files.yaml_tree import Scalar, Where
+from tilewright.isa.files.yaml_tree import Scalar, Where, at
 
 DONE, FAILED, EXCLUDED, DROPPED, OPEN = "measured", "failed", "excluded", "dropped", "open"
 """A point is measured; failed with a reason; outside the constraints; dropped, since another beats its bounds; or has

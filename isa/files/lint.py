@@ -7,26 +7,40 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tilewright.isa.errors import IsaError
-from tilewright.isa.files.loader import SPECS, load_machine, read_machine_file
+from tilewright.isa.files.loader import SPECS, load_machine, machine_tree, read_machine_file
 from tilewright.isa.files.machine_file import MachineFileError
+from tilewright.isa.files.yaml_tree import at
 
 LONGEST_LINE = 120
 """The most characters of a faulty line that are shown."""
 
 
 def lint(name_or_path: str | Path, overrides: Sequence[str] = ()) -> tuple[str, ...]:
-    """One text for each fault of a machine, in the order of the file; none if it loads.
+    """One text for each fault of a machine, in the order of the file; an engine that nothing runs on is one, too.
 
     The first line is `file:line:column: key: what is wrong; what would be right`. Where the place can be read again,
     two more follow: the offending line and a caret under its column.
     """
     try:
-        load_machine(name_or_path, overrides)
+        return tuple(_with_lines(list(_idle_engines(name_or_path, overrides)), None))
     except MachineFileError as error:
         return tuple(_with_lines(error.complaints, None))
     except IsaError as error:
         return tuple(_with_lines([str(error)], str(name_or_path)))
-    return ()
+
+
+def _idle_engines(name_or_path: str | Path, overrides: Sequence[str]) -> Iterator[str]:
+    """Complaints of engines without an instruction: such a machine works, and pays for what it never uses."""
+    machine = load_machine(name_or_path, overrides)
+    busy = {format.engine.name for format in machine.formats.values()}
+    for name in machine.engines:
+        if name not in busy:
+            entry = at(machine_tree(name_or_path), ("engines", name))
+            assert entry is not None
+            yield (
+                f"{entry.where}: engines.{name}: no instruction runs on it; "
+                f"name it in one (engine: {name}), or take it away (engines.{name}: null)"
+            )
 
 
 def _with_lines(complaints: Sequence[str], only: str | None) -> Iterator[str]:

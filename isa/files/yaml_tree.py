@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,6 +184,15 @@ def _tag_word(node: yaml.Node) -> str:
     """`int` of the tag `tag:yaml.org,2002:int`; nothing of a tag that is not YAML's own."""
     prefix, _, word = str(node.tag).rpartition("tag:yaml.org,2002:")
     return word if not prefix else ""
+
+
+def at(tree: Tree, path: Sequence[str]) -> Tree | None:
+    """What stands at a path of a tree, if anything."""
+    for part in path:
+        if not isinstance(tree.value, Mapping) or part not in tree.value:
+            return None
+        tree = tree.value[part]
+    return tree
 
 
 def merge(base: Tree, over: Tree) -> Tree:

@@ -138,7 +138,8 @@ def few(machine: object) -> list[Change]:
 
 def test_processes_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "steps", few)
-    monkeypatch.setattr(module, "overlays", lambda *of: [])
+    for others in ("overlays", "engines_more", "engines_fewer"):
+        monkeypatch.setattr(module, others, lambda *of: [])
     networks = [read_network(MODEL), Network("sandwich", sandwich().SerializeToString())]
     counts = []
 

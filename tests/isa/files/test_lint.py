@@ -64,3 +64,16 @@ def test_a_fault_without_a_line_stands_alone(tmp_path: Path) -> None:
 
     assert lint(tmp_path / "empty.yaml") == (f"{tmp_path}/empty.yaml: is empty; expected a machine description",)
     assert lint("base16", ["lanes=odd"]) == ("--set lanes=odd: lanes: unknown parameter 'odd'; there are: rows, cols",)
+
+
+def test_an_engine_that_nothing_runs_on_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "idle.yaml"
+    path.write_text(
+        "extends: tiny8\nengines:\n  vec2: {template: vector, queue: 2, results: 2, reads: [act], writes: [act]}\n"
+    )
+    (fault,) = lint(path)
+    assert fault.splitlines()[0] == (
+        f"{path}:3:9: engines.vec2: no instruction runs on it; name it in one (engine: vec2), or take it away "
+        "(engines.vec2: null)"
+    )
+    assert lint(path, ("engines.vec2=null",)) == ()

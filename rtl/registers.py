@@ -24,6 +24,14 @@ ID = int.from_bytes(b"TWN2", "big")
 Hardware with TWNP there, of the same machine, reads instructions of one length.
 """
 
+CONTROL_START = 0
+"""The bit of the control register that starts a run."""
+
+STATUS_BITS = {"busy": 0, "done": 1, "fault": 2}
+"""The bits of the status register."""
+
+_STATUS = {"busy": "busy", "done": "done, with or without a fault", "fault": "fault"}
+
 
 @dataclass(frozen=True, slots=True)
 class Register:
@@ -41,8 +49,8 @@ def register_map(machine: Machine) -> tuple[Register, ...]:
     entries = [
         ("id", 1, False, f"{ID:#010x}, on every machine"),
         ("isa_hash", 1, False, "the first 32 bits of the machine's hash, as in the binaries made for it"),
-        ("control", 1, True, "bit 0, when written as 1: start; ignored while busy. Reads as 0"),
-        ("status", 1, False, "bit 0: busy; bit 1: done, with or without a fault; bit 2: fault"),
+        ("control", 1, True, f"bit {CONTROL_START}, when written as 1: start; ignored while busy. Reads as 0"),
+        ("status", 1, False, "; ".join(f"bit {bit}: {_STATUS[name]}" for name, bit in STATUS_BITS.items())),
         ("fault_code", 1, False, "why the machine stopped; 0: no fault"),
         ("fault_instruction", 1, False, "the instruction at fault, counted from the program's start"),
         ("fault_address", 2, False, "the address at fault, signed"),
@@ -153,7 +161,12 @@ class Registers(wiring.Component):
             case ["control"]:
                 return Value.cast(0)
             case ["status"]:
-                return Cat(self.is_busy | self.start, self.is_done & ~self.start, self.has_fault & ~self.start)
+                is_set = {
+                    "busy": self.is_busy | self.start,
+                    "done": self.is_done & ~self.start,
+                    "fault": self.has_fault & ~self.start,
+                }
+                return Cat(is_set[name] for name in sorted(STATUS_BITS, key=STATUS_BITS.__getitem__))
             case ["fault_code"]:
                 return self.fault.code
             case ["fault_instruction"]:
@@ -190,7 +203,7 @@ class Registers(wiring.Component):
         """Take the bytes of the bus whose strobe is set."""
         written, strobes = self.s_axi.wdata, self.s_axi.wstrb
         if name == "control":
-            m.d.sync += self.start.eq(written[0] & strobes[0])
+            m.d.sync += self.start.eq(written[CONTROL_START] & strobes[0])
             return
         value = Value.cast(self.value_of(name))
         lowest = REGION_ALIGNMENT_BYTES.bit_length() - 1 if name.endswith(".base") and word == 0 else 0

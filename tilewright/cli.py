@@ -1,5 +1,5 @@
-"""The command line: `tilewright quantize, compile, explain, run, compare-values, profile, price, compare, advise,
-explore, check, disassemble, assemble, operators, isa, rtl`.
+"""The command line: `tilewright quantize, compile, explain, run, compare-values, profile, bundle, price, compare,
+advise, explore, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.advise_command import advise_command
+from tilewright.bundle_command import bundle_command
 from tilewright.compare_command import compare_command
 from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
@@ -66,6 +67,7 @@ app.command("explain")(explain_command)
 app.command("compare-values")(compare_values_command)
 app.command("price")(price_command)
 app.command("profile")(profile_command)
+app.command("bundle")(bundle_command)
 app.command("compare")(compare_command)
 app.command("advise")(advise_command)
 

@@ -1,0 +1,182 @@
+"""A bundle: its C compiles without a warning, lays arrays out as the host does, and what it cannot have is refused."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+from numpy.typing import NDArray
+
+import tilewright as package
+from tests.tilewright.command_line import Command
+from tilewright import host
+from tilewright.bundle.bundle import bundle_files
+from tilewright.bundle.c_text import c_names, string
+from tilewright.bundle.network_c import arena_places, ports_of
+from tilewright.bundle.vector_c import random_inputs
+from tilewright.errors import InputError
+from tilewright.isa.program.program import place_regions
+from tilewright.program import Program
+
+DIGITS = "programs/digits/digits_int8.onnx"
+WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+BOARD = "-DBOARD_REGISTERS=0x40000000"
+
+
+def integers() -> bytes:
+    """A network whose input and output are uint8, in images that are no multiple of a block of channels."""
+    shape = [2, 19, 3, 5]
+    constants = [onnx.helper.make_tensor("s", onnx.TensorProto.FLOAT, [], [0.5])]
+    constants.append(onnx.helper.make_tensor("z", onnx.TensorProto.UINT8, [], [120]))
+    nodes = [
+        onnx.helper.make_node("DequantizeLinear", ["x", "s", "z"], ["real"]),
+        onnx.helper.make_node("Relu", ["real"], ["positive"]),
+        onnx.helper.make_node("QuantizeLinear", ["positive", "s", "z"], ["y"]),
+    ]
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UINT8, shape) for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "integers", ends[:1], ends[1:], constants)
+    return bytes(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]).SerializeToString())
+
+
+@pytest.fixture(scope="module")
+def digits() -> Program:
+    return package.compile(DIGITS, "tiny8", effort=0)
+
+
+def written(files: Mapping[str, bytes], folder: Path) -> Path:
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def library(program: Program, folder: Path) -> ctypes.CDLL:
+    """The network's own functions, compiled for this computer."""
+    written(bundle_files(program, "net"), folder)
+    units = ("net.c", "tilewright.c", "tilewright_registers.c")
+    subprocess.run(["gcc", *WARNINGS, "-shared", "-fPIC", "-o", "net.so", *units], cwd=folder, check=True)
+    return ctypes.CDLL(str(folder / "net.so"))
+
+
+def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@pytest.mark.parametrize("options", [(), ("--bin",)])
+def test_c_without_a_warning(tilewright: Command, digits: Program, tmp_path: Path, options: tuple[str, ...]) -> None:
+    digits.save(tmp_path / "digits.npu")
+    ended = tilewright("bundle", tmp_path / "digits.npu", "-o", tmp_path / "out", *options)
+    assert (ended.code, ended.err) == (0, "")
+    make = ["make", "-C", str(tmp_path / "out"), f"BOARD={BOARD}", "CFLAGS=-Os -Wconversion"]
+    done = subprocess.run(make, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    subprocess.run(["g++", "-x", "c++", "-fsyntax-only", *WARNINGS[1:], "digits.h"], cwd=tmp_path / "out", check=True)
+
+
+def test_the_same_program_gives_the_same_files(digits: Program) -> None:
+    assert bundle_files(digits, "digits", seed=3) == bundle_files(digits, "digits", seed=3)
+    one, other = (bundle_files(digits, "digits", seed=seed) for seed in (3, 4))
+    assert [name for name in one if one[name] != other[name]] == ["test_vector.c"]
+
+
+@pytest.mark.parametrize(
+    ("model", "isa"),
+    [(DIGITS, "tiny8"), (DIGITS, "base16"), ("programs/decoder/step_int8.onnx", "sequence16"), (integers(), "base16")],
+    ids=["pixels", "windows", "turned", "integers"],
+)
+def test_arrays_lie_where_the_host_puts_them(model: Any, isa: str, tmp_path: Path) -> None:
+    program = package.compile(model, isa, effort=0)
+    binary, net = program.binary, library(program, tmp_path)
+    places, size = arena_places(binary)
+    arena, inputs = np.zeros(size, np.uint8), random_inputs(binary, 7)
+    for port in ports_of(binary):
+        if port.is_input:
+            getattr(net, f"net_set_{port.name}")(pointer(arena), pointer(inputs[port.tensor.name]))
+    image, bases = host.dram_image(binary, inputs), place_regions(binary.limits)
+    wanted = image[bases["inputs"] :][: binary.limits["inputs"]]
+    assert np.array_equal(arena[places["inputs"] :][: binary.limits["inputs"]], wanted)
+
+    filled = np.random.default_rng(8).integers(0, 256, image.size, np.uint8)
+    arena[places["outputs"] :][: binary.limits["outputs"]] = filled[bases["outputs"] :][: binary.limits["outputs"]]
+    expected = host.read_outputs(binary, filled)
+    for port in ports_of(binary):
+        if not port.is_input:
+            got = np.zeros(port.tensor.shape, expected[port.tensor.name].dtype)
+            getattr(net, f"net_get_{port.name}")(pointer(arena), pointer(got))
+            assert np.array_equal(got, expected[port.tensor.name])
+
+
+def test_reals_are_rounded_as_the_host_rounds_them(digits: Program, tmp_path: Path) -> None:
+    quantize = library(digits, tmp_path).tilewright_quantize
+    quantize.argtypes = [ctypes.c_float, ctypes.c_float, *[ctypes.c_int32] * 3]
+    scale = np.float32(0.1)
+    halves = (np.arange(-300, 300) / 2).astype(np.float32) * scale
+    extremes = np.array([0.0, -0.0, 1e30, -1e30, np.inf, -np.inf], np.float32)
+    for real in (*halves, *np.nextafter(halves, np.float32(9)), *extremes):
+        (wanted,) = np.clip(np.rint(np.array([real]) / scale), -128 + 3, 127 + 3) - 3
+        assert quantize(real, scale, -3, -128, 127) == wanted, real
+
+
+def test_names_that_c_can_have() -> None:
+    assert c_names(["a/b:0", "a.b.0", "0", "int", ""], "input") == {
+        "a/b:0": "a_b_0",
+        "a.b.0": "a_b_0_2",
+        "0": "input_0",
+        "int": "input_int",
+        "": "input",
+    }
+    assert string('a"\\?é\n') == r'"a\042\134\077\303\251\012"'
+
+
+def test_what_a_bundle_refuses(tilewright: Command, digits: Program, tmp_path: Path) -> None:
+    digits.save(tmp_path / "digits.npu")
+    for name in ("for", "9lives", "a-b", "tilewright_x"):
+        ended = tilewright("bundle", tmp_path / "digits.npu", "-o", tmp_path / "out", "--name", name)
+        assert ended.code == 1 and f"{name!r} cannot be the bundle's name" in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_network_with_nodes_on_the_host_is_refused_with_the_node() -> None:
+    program = package.compile(DIGITS, "tiny8", ["instructions.max_pool=null"], effort=0)
+    assert program.host_nodes
+    with pytest.raises(InputError) as caught:
+        bundle_files(program, "digits")
+    node, message = program.host_nodes[0], str(caught.value)
+    assert f"{node.name} ({node.op_type}): {node.reason}" in message and "for which a bundle has no code" in message
+
+
+@pytest.mark.slow
+def test_the_driver_is_small_on_a_processor_of_32_bits(digits: Program, tmp_path: Path) -> None:
+    folder = written(bundle_files(digits, "net"), tmp_path)
+    target = ("-target", "riscv32-freestanding-none", "-mcpu=baseline_rv32", "-Os", "-fno-pic")
+    sizes: Counter[str] = Counter()
+    for name in ("tilewright", "tilewright_registers", "net", "test_vector", "platform"):
+        compiled = folder / f"{name}.o"
+        command = [sys.executable, "-m", "ziglang", "cc", *target, *WARNINGS, BOARD, "-c", f"{name}.c", "-o", compiled]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        if name.startswith("tilewright"):
+            with open(compiled, "rb") as file:
+                for section in ELFFile(file).iter_sections():
+                    flags = section["sh_flags"]
+                    kind = "memory" if flags & SH_FLAGS.SHF_WRITE else "code"
+                    sizes[kind] += section.data_size if flags & SH_FLAGS.SHF_ALLOC else 0
+    print(f"the driver takes {sizes['code']:,} bytes of code and constants, and {sizes['memory']} of memory")
+    assert sizes["code"] <= 4096 and sizes["memory"] == 0
+
+
+def test_the_program_in_the_documentation_compiles(digits: Program, repository: Path, tmp_path: Path) -> None:
+    page = (repository / "docs/firmware.md").read_text()
+    (program,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
+    folder = written({**bundle_files(digits, "digits"), "own.c": program.encode()}, tmp_path)
+    subprocess.run(["gcc", *WARNINGS, "-fsyntax-only", "own.c"], cwd=folder, check=True)

@@ -1,0 +1,135 @@
+"""A bundle's C on the simulated hardware, over its two buses: values, cycles, and every way in which a run can fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tilewright as package
+from programs.networks.registry import int8_network
+from tests.tilewright.command_line import Command
+from tilewright.bundle.bundle import bundle_files
+from tilewright.bundle.simulated import BOARD, WARNINGS, run_simulated
+from tilewright.program import Program
+from tilewright.rtl.simulation.board import run_on_board
+
+DIGITS = "programs/digits/digits_int8.onnx"
+
+FAULTS = r"""
+#include <stdio.h>
+#include "net.h"
+#include "platform.h"
+#include "test_vector.h"
+
+static tilewright_device device;
+static tilewright_program placed;
+
+static void say(const char *what, tilewright_status status)
+{
+    printf("%s: %s, %s\n", what, tilewright_status_name(status), tilewright_state_name(device.state));
+}
+
+int main(void)
+{
+    uint8_t *constants = (uint8_t *)board_memory(tilewright_constant_bytes(&net_program));
+    uint8_t *arena = (uint8_t *)board_memory(NET_ARENA_BYTES);
+    tilewright_fault fault;
+    tilewright_program other;
+    say("start first", tilewright_start(&device));
+    say("poll first", tilewright_poll(&device));
+    say("open", tilewright_open(&device, board_platform()));
+    say("start unloaded", tilewright_start(&device));
+    tilewright_place(&net_program, constants, &placed);
+    other = placed;
+    other.isa_hash ^= 1U;
+    say("another machine", tilewright_load(&device, &other, arena));
+    say("off a page", tilewright_load(&device, &placed, arena + 64));
+    say("load", tilewright_load(&device, &placed, arena));
+    test_vector_set(arena);
+    say("start", tilewright_start(&device));
+    say("start again", tilewright_start(&device));
+    say("load while running", tilewright_load(&device, &placed, arena));
+    say("one poll", tilewright_wait(&device, 1U));
+    say("wait", tilewright_wait(&device, 1000000U));
+    printf("%lu differ\n", test_vector_different(arena));
+    other = placed;
+    other.bytes[TILEWRIGHT_REGION_WORKSPACE] = 0U;
+    other.bytes[TILEWRIGHT_REGION_OUTPUTS] = 0U;
+    say("regions too small", tilewright_load(&device, &other, arena));
+    say("run", tilewright_infer(&device, 1000000U));
+    (void)tilewright_read_fault(&device, &fault);
+    printf("%s; layer %s\n", fault.about, fault.layer);
+    say("load", tilewright_load(&device, &placed, arena));
+    say("run", tilewright_infer(&device, 1000000U));
+    printf("%lu differ\n", test_vector_different(arena));
+    return 0;
+}
+"""
+
+SAID = """\
+start first: the call does not fit the device's state, closed
+poll first: the call does not fit the device's state, closed
+open: ok, open
+start unloaded: the call does not fit the device's state, open
+another machine: the program is for another machine, open
+off a page: a region is not aligned, open
+load: ok, loaded
+start: ok, running
+start again: the call does not fit the device's state, running
+load while running: the call does not fit the device's state, running
+one poll: it took too long, running
+wait: ok, loaded
+0 differ
+regions too small: ok, loaded
+run: the machine reports a fault, loaded
+a DMA burst outside its region; the first byte outside; layer {layer}
+load: ok, loaded
+run: ok, loaded
+0 differ
+"""
+
+
+@pytest.fixture(scope="module")
+def digits() -> Program:
+    return package.compile(DIGITS, "tiny8", effort=0)
+
+
+@pytest.mark.slow
+def test_three_commands_from_a_network_to_its_outputs_on_hardware(tilewright: Command, tmp_path: Path) -> None:
+    assert tilewright("compile", DIGITS, "--isa", "tiny8", "-o", tmp_path / "digits.npu").code == 0
+    ended = tilewright("bundle", tmp_path / "digits.npu", "-o", tmp_path / "out", "--simulate")
+    cycles = Program.load(tmp_path / "digits.npu").profile()["cycles"]
+    assert ended.out.splitlines()[1:] == ["digits: 0 of 10 values differ", f"{cycles} cycles"]
+
+
+@pytest.mark.slow
+def test_a_call_out_of_order_and_a_fault_are_told_and_the_next_run_is_right(digits: Program) -> None:
+    files = {**bundle_files(digits, "net"), "main.c": FAULTS.encode(), "platform.c": BOARD.read_bytes()}
+    code, output = run_on_board(digits.machine, files, WARNINGS)
+    assert (code, output) == (0, SAID.format(layer=digits.layers[-1].name))
+
+
+@pytest.mark.slow
+def test_a_test_vector_that_is_wrong_is_noticed(digits: Program) -> None:
+    files = bundle_files(digits, "net")
+    text = files["test_vector.c"].decode()
+    first = text.index("{", text.index("output_logits[")) + 1
+    files["test_vector.c"] = f"{text[:first]}1e9F,{text[text.index(',', first) + 1 :]}".encode()
+    code, output = run_on_board(digits.machine, {**files, "platform.c": BOARD.read_bytes()}, WARNINGS)
+    assert code == 1 and "1 of 10 values differ" in output
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "isa"), [("resnet8", "base16"), ("ds-cnn", "dw16")])
+def test_networks_on_hardware(name: str, isa: str) -> None:
+    program = package.compile(int8_network(name), isa, effort=0)
+    output = run_simulated(program.machine, bundle_files(program, "net", data_apart=True))
+    assert " 0 of " in output and f"{program.profile()['cycles']} cycles" in output
+
+
+@pytest.mark.long
+def test_a_step_of_a_decoder_on_hardware() -> None:
+    program = package.compile("programs/decoder/step_int8.onnx", "sequence16", effort=0)
+    output = run_simulated(program.machine, bundle_files(program, "net", data_apart=True))
+    assert " 0 of " in output and f"{program.profile()['cycles']} cycles" in output

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs ${name} once on the inputs of test_vector.c, and compares its outputs with those of the simulator. */
+#include <stdio.h>
+
+#include "${name}.h"
+#include "platform.h"
+#include "test_vector.h"
+
+#ifndef MOST_POLLS
+#define MOST_POLLS 100000000U
+#endif
+
+static int failed(const char *what, tilewright_status status)
+{
+    printf("%s: %s\n", what, tilewright_status_name(status));
+    return 1;
+}
+
+int main(void)
+{
+    static tilewright_device device;
+    static tilewright_program placed;
+    void *constants = board_memory(tilewright_constant_bytes(&${name}_program));
+    void *arena = board_memory(${NAME}_ARENA_BYTES);
+    unsigned long different;
+    tilewright_status status;
+    if (constants == NULL || arena == NULL) {
+        printf("the board has not enough memory\n");
+        return 1;
+    }
+    status = tilewright_open(&device, board_platform());
+    if (status != TILEWRIGHT_OK) {
+        return failed("open", status);
+    }
+    tilewright_place(&${name}_program, constants, &placed);
+    status = tilewright_load(&device, &placed, arena);
+    if (status != TILEWRIGHT_OK) {
+        return failed("load", status);
+    }
+    test_vector_set(arena);
+    status = tilewright_infer(&device, MOST_POLLS);
+    if (status == TILEWRIGHT_FAULT) {
+        tilewright_fault fault;
+        (void)tilewright_read_fault(&device, &fault);
+        printf("fault %lu in layer %s, instruction %lu: %s\n", (unsigned long)fault.code, fault.layer,
+               (unsigned long)fault.instruction, fault.about);
+        return 1;
+    }
+    if (status != TILEWRIGHT_OK) {
+        return failed("run", status);
+    }
+    different = test_vector_different(arena);
+    printf("%s: %lu of %lu values differ\n", ${name}_program.name, different, (unsigned long)TEST_VECTOR_VALUES);
+#ifdef TILEWRIGHT_REGISTER_COUNTER_CYCLES
+    printf("%lu cycles\n", (unsigned long)tilewright_read64(&device, TILEWRIGHT_REGISTER_COUNTER_CYCLES));
+#endif
+    return different != 0U;
+}

@@ -68,3 +68,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, whether or not they are imported yet."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.completion import complete_machine
 from tilewright.options import Calibration, Isa, Json, Seed, Set, Shape, report
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Overlays = Annotated[
     typer.Option("--overlay", metavar="FILE", help="Also try this laid over the machine: a .yaml file."),
 ]
 NoPrice = Annotated[bool, typer.Option("--no-price", help="Only cycles: no area or energy.")]
-Effort = Annotated[int, typer.Option("--effort", min=0, max=2, help="As of `compile`.")]
+Effort = Annotated[int, typer.Option("--effort", metavar="LEVEL", min=0, max=2, help="As of `compile`.")]
 Top = Annotated[int, typer.Option("--top", metavar="NUMBER", min=1, help="Show so many changes of each kind.")]
 Only = Annotated[
     list[str] | None,
@@ -35,7 +36,12 @@ Only = Annotated[
 ]
 Against = Annotated[
     str | None,
-    typer.Option("--against", metavar="MACHINE", help="Only take away each instruction that this machine lacks."),
+    typer.Option(
+        "--against",
+        metavar="MACHINE",
+        autocompletion=complete_machine,
+        help="Only take away each instruction that this machine lacks.",
+    ),
 ]
 Jobs = Annotated[
     int | None,

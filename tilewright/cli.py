@@ -114,17 +114,21 @@ def main() -> None:
         from typer.completion import completion_init
 
         completion_init()
-    run_to_end(partial(without_bool(typer.main.get_command(app)), complete_var=COMPLETION))
+    run_to_end(partial(with_plain_help(typer.main.get_command(app)), complete_var=COMPLETION))
 
 
-def without_bool(command: Any) -> Any:
-    """The command, its help without `<bool>` beside options that take no value; so for all commands below it."""
-    context = command.context_class(command)
-    for option in command.get_params(context):
-        if getattr(option, "is_flag", False):
-            option.metavar = ""
+def with_plain_help(command: Any) -> Any:
+    """The command, its help without `<bool>` or `<list[Path]>`: no type for what has a name or takes no value.
+
+    So for all commands below it.
+    """
+    for parameter in command.get_params(command.context_class(command)):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: ""
     for below in getattr(command, "commands", {}).values():
-        without_bool(below)
+        with_plain_help(below)
     return command
 
 
@@ -160,6 +164,8 @@ def run(
 
     _require_hardware(waves, on, from_cycle, layer)
     with running(program, on, isa, set, budget, waves is not None) as loaded:
+        if input is None and loaded.inputs:
+            raise InputError(f"a run takes the model's inputs: --input FILE.npz with {loaded.listed_inputs}")
         inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
         if waves is not None or dump_tensors is not None:
             _require_one_run(loaded, inputs)

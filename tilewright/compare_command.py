@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.completion import complete_machine
 from tilewright.errors import InputError
 from tilewright.options import ON_TERMINAL, Batch, Calibration, Json, Seed, Shape, report, write_output
 
@@ -22,7 +23,13 @@ Networks = Annotated[
     typer.Argument(metavar="NET...", help="Quantised ONNX or TFLite models; or float ones, with --calibration."),
 ]
 Machines = Annotated[
-    list[str], typer.Option("--isa", metavar="MACHINE", help="A machine by name or .yaml file; give several.")
+    list[str],
+    typer.Option(
+        "--isa",
+        metavar="MACHINE",
+        autocompletion=complete_machine,
+        help="A machine by name or .yaml file; give several.",
+    ),
 ]
 Overlays = Annotated[
     list[str] | None,
@@ -38,7 +45,7 @@ NoPrice = Annotated[bool, typer.Option("--no-price", help="Only cycles and bytes
 Clock = Annotated[
     float | None, typer.Option("--clock", metavar="MHZ", help="One clock for all, in place of finding each machine's.")
 ]
-Effort = Annotated[int, typer.Option("--effort", min=0, max=2, help="As of `compile`.")]
+Effort = Annotated[int, typer.Option("--effort", metavar="LEVEL", min=0, max=2, help="As of `compile`.")]
 By = Annotated[
     str | None, typer.Option("--by", metavar="layer", help="Where the others differ from the first machine, and why.")
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.errors import InputError
+from tilewright.file_kinds import require_models
 from tilewright.options import (
     Batch,
     Calibration,
@@ -55,6 +56,7 @@ Effort = Annotated[
     int,
     typer.Option(
         "--effort",
+        metavar="LEVEL",
         min=0,
         max=2,
         help="How hard to search for a faster program: 0 takes the first choice, 2 takes minutes.",
@@ -127,6 +129,8 @@ def compile_command(
     asked = AskedDumps(dump_after or [], dump_dir, report_folder, explain_selection, view, names)
     _require_passes(asked.after, names)
     _require_source(model, resume_from, {"--shape": shape, "--batch": batch, "--calibration": calibration})
+    if model is not None:
+        require_models([model])
     if output is None and asked.dump is None:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
     shapes, verifies = parse_shapes(shape or ()), verify or passes is not None

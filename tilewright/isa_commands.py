@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.completion import complete_machine
 from tilewright.options import NARROW, ON_TERMINAL, Json, OptionalOutput, Set, report, write_output, write_text
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ isa_app = typer.Typer(
 
 MACHINE = "A shipped machine's name, or a .yaml file."
 
-Name = Annotated[str, typer.Argument(metavar="MACHINE", help=MACHINE)]
+Name = Annotated[str, typer.Argument(metavar="MACHINE", autocompletion=complete_machine, help=MACHINE)]
 
 
 @isa_app.command("list")

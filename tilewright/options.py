@@ -9,23 +9,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.completion import complete_machine
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
     from tilewright.program import Program
 
 Isa = Annotated[
-    str, typer.Option("--isa", metavar="MACHINE", help="A shipped machine's name (see `isa list`), or a .yaml file.")
+    str,
+    typer.Option(
+        "--isa",
+        metavar="MACHINE",
+        autocompletion=complete_machine,
+        help="A shipped machine's name (see `isa list`), or a .yaml file.",
+    ),
 ]
 OptionalIsa = Annotated[
-    str | None, typer.Option("--isa", metavar="MACHINE", help="Refuse a program that was built for another machine.")
+    str | None,
+    typer.Option(
+        "--isa",
+        metavar="MACHINE",
+        autocompletion=complete_machine,
+        help="Refuse a program of another machine; compile a model for this one.",
+    ),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the machine, such as memories.act.kib=64."),
 ]
 SameEffort = Annotated[
-    int, typer.Option("--effort", min=0, max=2, help="As for compile, so that it is the same program.")
+    int, typer.Option("--effort", metavar="LEVEL", min=0, max=2, help="As for compile, so that it is the same program.")
 ]
 ON_TERMINAL = Path("-")
 """Means standard output where an option takes a file."""
@@ -90,7 +103,10 @@ Budget = Annotated[
         help="Let the program ask for more: iterations, moved, memory, pieces; such as memory=4G.",
     ),
 ]
-ProgramFile = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A compiled program, such as net.npu.")]
+ProgramFile = Annotated[
+    Path,
+    typer.Argument(metavar="PROGRAM", help="A compiled program, such as net.npu; or a model, with --isa."),
+]
 
 NARROW = 80
 """The smallest width that output is formatted for, also when it goes to a file."""
@@ -150,13 +166,20 @@ def read_text(path: Path) -> str:
 def load_program(path: Path, isa: str | None, overrides: list[str] | None, settings: list[str] | None) -> Program:
     """A compiled program from its file, within the budgets of `settings`; `isa` with `overrides` must be its machine.
 
-    Raises IsaError, InputError, OverBudget, and BadParameter for overrides without a machine.
+    A model is compiled for that machine. Raises IsaError, InputError, OverBudget, and BadParameter for overrides
+    without a machine.
     """
+    from tilewright.file_kinds import model_kind
     from tilewright.isa.files.loader import load_machine
     from tilewright.isa.program.budgets import parse_budgets
     from tilewright.program import Program
 
     budgets = parse_budgets(settings or ())
+    kind = model_kind(path)
+    if kind is not None:
+        from tilewright.model_in_place import compile_in_place
+
+        return compile_in_place(path, kind, isa, overrides or (), budgets)
     if isa is not None:
         return Program.load(path, load_machine(isa, tuple(overrides or ())), budgets)
     if overrides:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.errors import InputError
-from tilewright.options import Isa, Json, Set, report
+from tilewright.options import Isa, Json, Set, load_program, report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def price_command(
     isa: Isa,
     programs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PROGRAM]...", help="Compiled programs whose energy to add.")
+        list[Path] | None, typer.Argument(metavar="PROGRAM", help="Compiled programs, or models, whose energy to add.")
     ] = None,
     set: Set = None,  # noqa: A002
     exact: Annotated[
@@ -73,7 +73,8 @@ def price_command(
     if clock:
         value["clock"] = _clock(price)
     if programs:
-        value["energy"] = [_energy(price, program, per_byte, value.get("clock")) for program in programs]
+        loaded = [(path.name, load_program(path, isa, set, None)) for path in programs]
+        value["energy"] = [_energy(price, of, name, per_byte, value.get("clock")) for name, of in loaded]
     if report(value, json):
         clocks = [clock_table(value["clock"])] if clock else []
         print_tables([*price_tables(value), *clocks, *(energy_table(each) for each in value.get("energy", ()))])
@@ -115,12 +116,13 @@ def _clock(price: Price) -> dict[str, Any]:
         return clock_report(clock_of(price.machine, price.process))
 
 
-def _energy(price: Price, path: Path, dram_pj_per_byte: float, clock: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The energy of a program file, which must be for the priced machine; its power where the clock is known."""
+def _energy(
+    price: Price, program: Program, name: str, dram_pj_per_byte: float, clock: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The energy of a program for the priced machine; its power where the clock is known."""
     from tilewright.codesign.price.report import on_chip_mw
-    from tilewright.program import Program
 
-    found = energy_of_program(price, Program.load(path, price.machine), path.name, dram_pj_per_byte)
+    found = energy_of_program(price, program, name, dram_pj_per_byte)
     return found if clock is None else {**found, "on_chip_mw": on_chip_mw(found, clock["longest_path_ns"])}
 
 

@@ -114,6 +114,11 @@ class Program:
         return self.network.outputs
 
     @property
+    def listed_inputs(self) -> str:
+        """`image float32 1×1×16×16, …`: what arrays a run takes."""
+        return listed(form_of(value.name, value) for value in self.inputs)
+
+    @property
     def images(self) -> int | None:
         """How many images a run takes, each apart from the others; None unless it is compiled for a batch."""
         return self.network.images

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.file_kinds import require_models
 from tilewright.options import CALIBRATION_HELP, Json, Output, Seed, Shape, report, write_output
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def quantize_command(
 
     if percentile is not None and method != "percentile":
         raise typer.BadParameter("only --method percentile takes it", param_hint="--percentile")
+    require_models([model])
     with progress(f"quantising {model.name}"):
         quantized = quantize(
             model,

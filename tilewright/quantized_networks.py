@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from tilewright.codesign.points.network import Network, read_networks
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
+from tilewright.file_kinds import require_models
 from tilewright.quantization.float_model import is_quantized
 from tilewright.quantization.samples import Calibration
 
@@ -32,9 +33,10 @@ def read_quantized(
 ) -> list[Network]:
     """The networks in files; with `calibration`, the float ones among them quantised.
 
-    Raises CompileError for a file that cannot be read or quantised, InputError for samples of other inputs, and where
-    no network is float.
+    Raises CompileError for a file that cannot be read or quantised, InputError for samples of other inputs, where no
+    network is float, and for a compiled program.
     """
+    require_models(paths)
     networks = read_networks(paths, shapes)
     if calibration is None:
         return networks

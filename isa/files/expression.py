@@ -33,7 +33,10 @@ def evaluate(text: str, names: Mapping[str, int]) -> int:
     try:
         if len(text) > MAX_EXPRESSION_CHARACTERS:
             raise ValueError("too long")
-        return evaluate_node(ast.parse(text.strip(), mode="eval").body, names)
+        node = ast.parse(text.strip(), mode="eval").body
+        if isinstance(node, ast.Name) and node.id not in names:
+            raise IsaError(f"expected an integer; {_unknown(node.id, names)}")
+        return evaluate_node(node, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise IsaError(f"{short(text)} is not a number or an expression over parameters") from error
 
@@ -61,8 +64,7 @@ def _evaluate(node: ast.expr, names: Mapping[str, int]) -> int:
             return value
         case ast.Name(id=name):
             if name not in names:
-                known = ", ".join(names) or "none"
-                raise IsaError(f"unknown parameter {name!r}{did_you_mean(name, list(names))}; there are: {known}")
+                raise IsaError(_unknown(name, names))
             return names[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -evaluate_node(operand, names)
@@ -74,6 +76,11 @@ def _evaluate(node: ast.expr, names: Mapping[str, int]) -> int:
             values = [evaluate_node(arg, names) for arg in args]
             return min(values) if word == "min" else max(values)
     raise IsaError(_NO_EXPRESSION.format(ast.unparse(node)))
+
+
+def _unknown(name: str, names: Mapping[str, int]) -> str:
+    known = ", ".join(names) or "none"
+    return f"unknown parameter {name!r}{did_you_mean(name, list(names))}; there are: {known}"
 
 
 def _binary(node: ast.BinOp, a: int, op: ast.operator, b: int) -> int:

@@ -115,7 +115,9 @@ def read_machine_file(path: Path) -> str:
             raise IsaError(f"{path}: has {size} bytes; expected at most {MAX_FILE_BYTES}, a machine file")
         with open(path, encoding="utf-8") as file:
             return file.read(MAX_FILE_BYTES)
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise IsaError(f"{path}: is no machine file, which is YAML: byte {error.start} is not UTF-8") from error
+    except OSError as error:
         raise IsaError(f"{path}: cannot be read: {error}") from error
 
 

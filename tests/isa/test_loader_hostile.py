@@ -91,7 +91,7 @@ def test_refuses_a_statement(statement: str, expected: str) -> None:
     [
         ("{a: b, b: a}", "a: uses 'b', which stands below it; a parameter may use those above it"),
         ("{a: a + 1}", "a: uses itself; a parameter may use those above it"),
-        ("{a: c, b: 1}", "a: unknown parameter 'c'; there are: none"),
+        ("{a: c, b: 1}", "a: expected an integer; unknown parameter 'c'; there are: none"),
         ("{a: 1 % 0}", "a: `1 % 0` divides by zero"),
         ("{a: 2 ** 80}", "a: `2 ** 80` is not an integer expression (+ - * // % min max and comparisons)"),
         ("{a: 281474976710656 * 2}", "a: `281474976710656 * 2` is 562949953421312; expected at most 2**48"),

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.completion import complete_machine
 from tilewright.errors import InputError
+from tilewright.file_kinds import is_program
 from tilewright.isa.folders.scratch import scratch
 from tilewright.options import Batch, Json, SameEffort, Set, Shape, load_program, report
 
 if TYPE_CHECKING:
     from tilewright.program import Program
-
-ELF = b"\x7fELF"
 
 Source = Annotated[
     Path, typer.Argument(metavar="MODEL|PROGRAM", help="A quantised ONNX or TFLite model, or a compiled program.")
@@ -26,7 +26,12 @@ Model = Annotated[
 Layer = Annotated[str | None, typer.Argument(metavar="LAYER", help="One layer, with all that was compared for it.")]
 Isa = Annotated[
     str | None,
-    typer.Option("--isa", metavar="MACHINE", help="A shipped machine's name, or a .yaml file. A program has its own."),
+    typer.Option(
+        "--isa",
+        metavar="MACHINE",
+        autocompletion=complete_machine,
+        help="A shipped machine's name, or a .yaml file. A program has its own.",
+    ),
 ]
 WhatIf = Annotated[
     list[str] | None,
@@ -54,7 +59,7 @@ def explain_command(
     if layer is not None and what_if:
         raise typer.BadParameter("takes the whole network: leave LAYER out", param_hint="--what-if")
     question = Question(layer, what_if, shape or [], batch, effort, json)
-    if not _is_program(source):
+    if not is_program(source):
         if model is not None:
             raise typer.BadParameter(f"{source} is a model already", param_hint="--model")
         if isa is None:
@@ -81,11 +86,6 @@ class Question:
     batch: int | None
     effort: int
     json: Path | None
-
-
-def _is_program(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(ELF)) == ELF
 
 
 def _explain_program(program: Program, name: str, question: Question) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.errors import InputError
+from tilewright.file_kinds import require_models
 from tilewright.options import Isa, Json, SameEffort, Set, Shape, report, write_output
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def compare_values_command(
     from tilewright.values.compiled import compile_keeping
     from tilewright.values.report import comparison_json, print_comparison
 
+    require_models([model])
     machine = load_machine(isa, tuple(set or ()))
     options = Options(shapes=parse_shapes(shape or ()), effort=effort)
     with input.open("rb"):  # said before the model is compiled

@@ -54,7 +54,7 @@ def test_shows_the_part_of_a_long_line_that_matters(tmp_path: Path) -> None:
 
     message, line, caret = lint(file)[0].splitlines()
 
-    assert message.endswith("lanes: unknown parameter 'odd'; there are: rows, cols")
+    assert message.endswith("lanes: expected an integer; unknown parameter 'odd'; there are: rows, cols")
     assert len(line) <= 4 + 120
     assert line[caret.index("^") :].startswith("odd}")
 
@@ -63,7 +63,9 @@ def test_a_fault_without_a_line_stands_alone(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("")
 
     assert lint(tmp_path / "empty.yaml") == (f"{tmp_path}/empty.yaml: is empty; expected a machine description",)
-    assert lint("base16", ["lanes=odd"]) == ("--set lanes=odd: lanes: unknown parameter 'odd'; there are: rows, cols",)
+    assert lint("base16", ["lanes=odd"]) == (
+        "--set lanes=odd: lanes: expected an integer; unknown parameter 'odd'; there are: rows, cols",
+    )
 
 
 def test_an_engine_that_nothing_runs_on_is_a_fault(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import advise, compare, compile, price  # noqa: A004
+    from tilewright.api import advise, compare, compile, evaluate, price  # noqa: A004
     from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.explore.study import Study
     from tilewright.codesign.price.price import Price
     from tilewright.errors import InputError
+    from tilewright.evaluation.evaluate import Evaluation
     from tilewright.generation import Generated, generate
     from tilewright.network_states import State, states
     from tilewright.program import Program, Result
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Advice",
     "Comparison",
+    "Evaluation",
     "Generated",
     "InputError",
     "Price",
@@ -36,6 +38,7 @@ __all__ = [
     "advise",
     "compare",
     "compile",
+    "evaluate",
     "generate",
     "price",
     "quantize",
@@ -48,6 +51,8 @@ _HOMES = {
     "compare": "tilewright.api",
     "Comparison": "tilewright.codesign.compare.comparison",
     "compile": "tilewright.api",
+    "evaluate": "tilewright.api",
+    "Evaluation": "tilewright.evaluation.evaluate",
     "Program": "tilewright.program",
     "Result": "tilewright.program",
     "Generated": "tilewright.generation",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,13 +72,14 @@ def advise_command(
     from tilewright.api import advise
     from tilewright.codesign.advise.tables import advice_lines, advice_tables
     from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.progress import counting
     from tilewright.quantize_command import print_warnings
     from tilewright.tables import print_tables, print_text
 
     shapes = parse_shapes(shape or ())
     from tilewright.isa.folders.cache import cache_folder
 
-    with counting() as (done, say):
+    with counting("trying machines") as (done, say):
         found: Advice = advise(
             networks, isa, set or (), overlay or (), effort, not no_price, shapes, only or (), jobs, done,
             calibration, seed, print_warnings, against, say, cache_folder() / "trials",
@@ -92,27 +91,3 @@ def advise_command(
             print()
         for line in advice_lines(found):
             print_text(line)
-
-
-@contextmanager
-def counting() -> Iterator[tuple[Callable[[int, int], None], Callable[[str], None]]]:
-    """What is told how many are done of how many, and what is told a line about each, for standard error.
-
-    A terminal shows how many, and how long the rest takes.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("trying machines"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
-    task = bar.add_task("", total=None)
-
-    def done(finished: int, asked: int) -> None:
-        bar.update(task, completed=finished, total=asked, refresh=True)
-
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    with bar:
-        yield done, say

@@ -1,11 +1,11 @@
-"""The Python API: compile a model, price a machine, compare machines, and advise on one."""
+"""The Python API: compile a model, price a machine, compare machines, advise on one, evaluate a model on data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InputError
 from tilewright.isa.files.loader import load_machine
@@ -14,10 +14,12 @@ from tilewright.program import Program
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
 
     from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.price.price import Price
+    from tilewright.evaluation.evaluate import Evaluation
     from tilewright.quantization.quantize import QuantizedModel
     from tilewright.quantization.samples import Calibration
 
@@ -155,6 +157,47 @@ def advise(
         return advise_machine(networks, machine, file, overlays, only, effort, price, jobs, done, other, tried, keep)
     except NoAdvice as error:
         raise InputError(str(error)) from error
+
+
+def evaluate(
+    model: str | Path,
+    isa: str | Path | Machine,
+    data: str | Path | Mapping[str, NDArray[Any]],
+    labels: str | Path | NDArray[Any] | None = None,
+    metric: str = "top1",
+    float_model: str | Path | None = None,
+    answer: str | None = None,
+    overrides: Sequence[str] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    batch: int | None = None,
+    calibration: Calibration | None = None,
+    seed: int = 0,
+    effort: int = 1,
+    jobs: int | None = None,
+    done: Callable[[int, int], None] = lambda finished, asked: None,
+    tell: Callable[[QuantizedModel], None] = lambda quantized: None,
+) -> Evaluation:
+    """How good a model's answers to a data set are on a machine's simulator, beside ONNX Runtime's, and what differs.
+
+    `data` has an array for each input, images first; `labels` the right class or the right numbers of each image.
+    `metric` is topK, such as top1, mse or mae. `float_model` answers, too; so does `model` itself if it is float and
+    quantised with `calibration`. `answer` is the output that counts, needed where there are several. `jobs` processes
+    share the images, as many as there are cores if that is None; `done` is told how many are done of how many.
+    Raises IsaError, CompileError, and InputError for data, labels or a metric that do not fit.
+    """
+    from tilewright.evaluation.evaluate import FLOAT, MODEL, evaluate_program, read_reference
+    from tilewright.evaluation.metric import parse_metric
+    from tilewright.evaluation.sources import read_data, read_labels
+    from tilewright.quantized_networks import read_quantized
+
+    parse_metric(metric)
+    known = None if labels is None else read_labels(labels)
+    [network] = read_quantized([model], shapes, calibration, seed, tell)
+    program = compile(network.content, isa, overrides, shapes, effort=effort, batch=batch)
+    plain = model if calibration is not None and float_model is None else float_model
+    models = {MODEL: read_reference(network.content, shapes)}
+    models |= {} if plain is None else {FLOAT: read_reference(plain, shapes)}
+    return evaluate_program(program, models, read_data(data, program), known, metric, answer, jobs, done)
 
 
 def _require_images(batch: int | None) -> None:

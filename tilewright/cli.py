@@ -1,5 +1,5 @@
-"""The command line: `tilewright quantize, compile, explain, run, compare-values, profile, bundle, price, compare,
-advise, explore, check, disassemble, assemble, operators, isa, rtl`.
+"""The command line: `tilewright quantize, compile, explain, run, evaluate, compare-values, profile, bundle, price,
+compare, advise, explore, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -21,6 +21,7 @@ from tilewright.compare_command import compare_command
 from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
 from tilewright.errors import InputError
+from tilewright.evaluation.command import evaluate_command
 from tilewright.explain.command import explain_command
 from tilewright.explore_command import explore_app
 from tilewright.isa.rare_collection import collect_rarely
@@ -64,6 +65,7 @@ app.add_typer(explore_app, name="explore")
 app.command("quantize")(quantize_command)
 app.command("compile")(compile_command)
 app.command("explain")(explain_command)
+app.command("evaluate")(evaluate_command)
 app.command("compare-values")(compare_values_command)
 app.command("price")(price_command)
 app.command("profile")(profile_command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING
@@ -37,6 +37,30 @@ def progress(title: str) -> Iterator[None]:
         timer.cancel()
         timer.join()
         bar.stop()
+
+
+@contextmanager
+def counting(title: str) -> Iterator[tuple[Callable[[int, int], None], Callable[[str], None]]]:
+    """What is told how many are done of how many, and what is told a line about each, for standard error.
+
+    A terminal shows how many, and how long the rest takes.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
+    task = bar.add_task(title, total=None)
+
+    def done(finished: int, asked: int) -> None:
+        bar.update(task, completed=finished, total=asked, refresh=True)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    with bar:
+        yield done, say
 
 
 def warn_of_build(on: str, machine: Machine, has_waves: bool = False) -> None:

@@ -187,11 +187,12 @@ _BENCH: list[tuple[Bench, Make]] = []
 def _begin(bench: Bench, make: Make) -> None:
     """In a worker, which leaves an interruption to its parent, and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
     _BENCH[:] = [(bench, make)]
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """For a thread of a worker: end the process as soon as its parent has ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     multiprocessing.connection.wait([parent.sentinel])

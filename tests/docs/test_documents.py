@@ -19,7 +19,8 @@ from tilewright.compiler.pipeline import pass_names
 
 DOCUMENTS = (
     *("README.md", "docs/tutorial.md", "docs/quantization.md", "docs/levels.md"),
-    *("docs/values.md", "docs/explain.md", "docs/systolic.md", "docs/codesign.md", "docs/firmware.md"),
+    *("docs/values.md", "docs/explain.md", "docs/systolic.md", "docs/codesign.md"),
+    *("docs/firmware.md", "docs/evaluate.md"),
     "programs/kernels/README.md",
 )
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tilewright.program import Program
 
 
+WIDE_COLUMNS = 140
+"""From this width on, the table of energies has a column for each memory."""
+
+
 def price_command(
     isa: Isa,
     programs: Annotated[
@@ -58,7 +62,7 @@ def price_command(
     from tilewright.codesign.price.sizes import of_other_sizes
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
-    from tilewright.tables import print_tables
+    from tilewright.tables import print_tables, terminal_width
 
     machine = load_machine(isa, tuple(set or ()))
     if fpga is not None:
@@ -77,7 +81,9 @@ def price_command(
         value["energy"] = [_energy(price, of, name, per_byte, value.get("clock")) for name, of in loaded]
     if report(value, json):
         clocks = [clock_table(value["clock"])] if clock else []
-        print_tables([*price_tables(value), *clocks, *(energy_table(each) for each in value.get("energy", ()))])
+        is_wide = terminal_width() >= WIDE_COLUMNS
+        energies = (energy_table(each, is_wide) for each in value.get("energy", ()))
+        print_tables([*price_tables(value), *clocks, *energies])
 
 
 def _refuse_with_fpga(others: Mapping[str, object]) -> None:
@@ -126,17 +132,18 @@ def _energy(
     return found if clock is None else {**found, "on_chip_mw": on_chip_mw(found, clock["longest_path_ns"])}
 
 
-def program_energy(loaded: Program, name: str) -> dict[str, Any]:
-    """The energy of a program on its machine in the shipped process, with its assumption for DRAM."""
+def program_energy(loaded: Program, name: str, clock_mhz: float | None = None) -> dict[str, Any]:
+    """The energy of a program on its machine in the shipped process, with its assumption for DRAM; power at a clock."""
     from tilewright.codesign.price import price
     from tilewright.codesign.price.process import load_process
+    from tilewright.codesign.price.report import with_power
     from tilewright.progress import progress
 
     process = load_process()
     machine = loaded.machine
     with progress(f"pricing {machine.name}"):
         found = price.price_machine(machine, process)
-    return energy_of_program(found, loaded, name, process.dram_pj_per_byte)
+    return with_power(energy_of_program(found, loaded, name, process.dram_pj_per_byte), clock_mhz)
 
 
 def energy_of_program(price: Price, loaded: Program, name: str, dram_pj_per_byte: float) -> dict[str, Any]:
@@ -160,6 +167,6 @@ def energy_of_program(price: Price, loaded: Program, name: str, dram_pj_per_byte
 
 def print_energy(energy: Mapping[str, Any]) -> None:
     from tilewright.codesign.price.report import energy_table
-    from tilewright.tables import print_tables
+    from tilewright.tables import print_tables, terminal_width
 
-    print_tables([energy_table(energy)])
+    print_tables([energy_table(energy, terminal_width() >= WIDE_COLUMNS)])

@@ -132,6 +132,30 @@ def on_chip_mw(energy: Mapping[str, Any], clock_ns: float) -> float | None:
     return (sum(energy["logic_pj"].values()) + memories) / (energy["cycles"] * clock_ns)  # pJ / ns = mW
 
 
+USUAL_MHZ = 100.0
+"""The clock at which power is said where no clock is given; energy is the same at any."""
+
+
+def with_power(energy: Mapping[str, Any], clock_mhz: float | None = None) -> dict[str, Any]:
+    """An energy report with the mean power of its run at a clock: on chip, which may be unknown, and of DRAM."""
+    mhz = clock_mhz or USUAL_MHZ
+    dram = energy["dram_pj"] * mhz / (1000 * energy["cycles"]) if energy["cycles"] else 0.0
+    return {**energy, "clock_mhz": mhz, "on_chip_mw": on_chip_mw(energy, 1000 / mhz), "dram_mw": dram}
+
+
+def power_line(energy: Mapping[str, Any]) -> str:
+    """`193 mW at 100 MHz (DRAM 70, assumed), 2.1 µJ a run.`, of a report with power."""
+    on_chip, dram, mhz = energy["on_chip_mw"], energy["dram_mw"], energy["clock_mhz"]
+    if on_chip is None:
+        return f"DRAM takes {_mw(dram)} mW at {mhz:g} MHz; what the chip takes is not known in this process."
+    run = (on_chip + dram) * energy["cycles"] / mhz / 1000
+    return f"{_mw(on_chip + dram)} mW at {mhz:g} MHz (DRAM {_mw(dram)}, assumed), {run:,.3g} µJ a run."
+
+
+def _mw(power: float) -> str:
+    return f"{power:,.0f}" if power >= 100 else f"{power:.3g}"
+
+
 def _logic(layers: Sequence[Mapping[str, float] | None]) -> dict[str, float] | None:
     """The sum over layers, by what takes it."""
     known = [layer for layer in layers if layer is not None]
@@ -196,14 +220,27 @@ def _fit(basis: Mapping[str, Any]) -> str:
     return f"; fit: {FIT_ERROR} of the estimate, from {basis['fitted_to']}" if basis["fitted_to"] else ""
 
 
-def energy_table(report: Mapping[str, Any]) -> Table:
-    """A row for each layer: nJ by memory, of DRAM, and that logic is not known."""
+MOST_NJ = 1e5
+"""Where more is taken in all, the table is in µJ, so that its numbers stay short."""
+
+
+def energy_table(report: Mapping[str, Any], is_wide: bool = True) -> Table:
+    """A row for each layer and one for the run: nJ or µJ by memory, of DRAM, of logic if it is known, and the sum.
+
+    Where it may not be wide, the memories are one column, and the title says what each of them takes of the run.
+    """
     memories = list(report["memories_pj"])
-    rows = [
-        (layer["name"], *(_nj(layer["memories_pj"][name]) for name in memories), *_others(layer))
-        for layer in report["layers"]
-    ]
-    total = ("total", *(_nj(report["memories_pj"][name]) for name in memories), *_others(report))
+    most = max([report["dram_pj"], *(energy or 0.0 for energy in report["memories_pj"].values()), _sum(report) or 0.0])
+    unit, pj = ("nJ", 1e3) if most <= 1e3 * MOST_NJ else ("µJ", 1e6)
+
+    def row(name: str, energies: Mapping[str, Any]) -> tuple[float | str, ...]:
+        logic = (energies["logic_pj"] or {}).values()
+        each = list(energies["memories_pj"].values())
+        of_memories = [energies["memories_pj"][memory] for memory in memories] if is_wide else [_total(each)]
+        own = [*of_memories, energies["dram_pj"], *logic, _sum(energies)]
+        return name, *("unknown" if energy is None else energy / pj for energy in own)
+
+    rows = [row(layer["name"], layer) for layer in report["layers"]]
     per_mac = ""
     if report["dram_pj_per_mac"] is not None:
         of_memories, dram = report["memories_pj_per_mac"], report["dram_pj_per_mac"]
@@ -212,18 +249,19 @@ def energy_table(report: Mapping[str, Any]) -> Table:
     assumed = f"DRAM assumed at {report['basis']['dram_pj_per_byte']:g} pJ a byte"
     if report["logic_pj_per_mac"] is not None:
         per_mac += f", {report['logic_pj_per_mac']:.2f} in logic"
-    if report.get("on_chip_mw") is not None:
+    if report.get("on_chip_mw") is not None and "dram_mw" not in report:
         per_mac += f"; {report['on_chip_mw']:.1f} mW on chip at the machine's clock"
     errors = report["basis"]["memories_estimated"]
     fitted = "".join(f"; {name} estimated, within {100 * error:.0f} %" for name, error in errors.items())
-    title = f"Energy of {report['program']} in nJ; logic: {report['basis']['logic']}; {assumed}{fitted}{per_mac}"
-    columns = (f"{name} est." if name in errors else name for name in memories)
-    return title, ("layer", *columns, "DRAM", *(report["logic_pj"] or ())), [*rows, total]
+    title = f"Energy of {report['program']} in {unit}; logic: {report['basis']['logic']}; {assumed}{fitted}{per_mac}"
+    if not is_wide:
+        each = ((name, energy) for name, energy in report["memories_pj"].items() if energy is not None)
+        title += "; of the memories " + ", ".join(f"{name} {energy / pj:,.3g}" for name, energy in each)
+    columns = [f"{name} est." if name in errors else name for name in memories] if is_wide else ["memories"]
+    return title, ("layer", *columns, "DRAM", *(report["logic_pj"] or ()), "sum"), [*rows, row("total", report)]
 
 
-def _others(energies: Mapping[str, Any]) -> list[str]:
-    return [_nj(energies["dram_pj"]), *(_nj(energy) for energy in (energies["logic_pj"] or {}).values())]
-
-
-def _nj(energy: float | None) -> str:
-    return "unknown" if energy is None else f"{energy / 1000:,.1f}"
+def _sum(energies: Mapping[str, Any]) -> float | None:
+    """All that is known of a layer or a run: of memories, DRAM and logic; None where a memory is not known."""
+    memories = _total(list(energies["memories_pj"].values()))
+    return None if memories is None else memories + energies["dram_pj"] + sum((energies["logic_pj"] or {}).values())

@@ -114,9 +114,14 @@ def test_a_profile_has_the_same_energy_beside_its_bytes(tilewright: Command, net
     ended = tilewright("profile", net, "--energy", "--json", tmp_path / "profile.json")
     assert (ended.code, ended.err) == (0, "")
     profile = json.loads((tmp_path / "profile.json").read_text())
-    assert profile["energy"] == priced
+    assert {key: profile["energy"][key] for key in priced} == priced
     assert profile["energy"]["logic_pj"]["clock"] > 0
     assert "Energy of net.npu" in tilewright("profile", net, "--energy").out
+    logic = sum(profile["energy"]["logic_pj"].values())
+    on_chip, dram = logic + sum(profile["energy"]["memories_pj"].values()), profile["energy"]["dram_pj"]
+    ns = 4 * profile["cycles"]  # at 250 MHz
+    line = f"{(on_chip + dram) / ns:.3g} mW at 250 MHz (DRAM {dram / ns:.3g}, assumed)"
+    assert line in tilewright("profile", net, "--energy", "--clock", 250).out
     assert "energy" not in json.loads(tilewright("profile", net, "--json", "-").out)
 
 

@@ -93,13 +93,14 @@ def profile_command(
         choices = _choices(loaded, what_if or ())
         runs = loaded.runs(on, unchecked)
     found = loaded.profile_of(runs)
-    energies = program_energy(loaded, program.name) if energy else None
+    energies = program_energy(loaded, program.name, view.clock_mhz) if energy else None
+    notes = _notes(loaded, found, energies)
     bounds = _bounds(runs, found.cycles, choices)
     position = None if layer is None else found.layers.index(layer_named(found, layer))
     if trace is not None:
         _write_trace(trace, runs, position)
     if html is not None:
-        _write_page(html, program.name, found, runs, view)
+        _write_page(html, program.name, loaded, runs, view, notes)
     if csv is not None:
         _write_csv(csv, found)
     is_free = report(_as_json(found, energies, bounds), json)
@@ -114,7 +115,7 @@ def profile_command(
     elif bounds is not None:
         _print_bounds(bounds, program, found.isa)
     else:
-        _print_profile(found, view)
+        _print_profile(found, view, notes)
     if energies is not None:
         print_energy(energies)
 
@@ -185,10 +186,23 @@ def _write_trace(path: Path, runs: Sequence[ProgramRun], layer: int | None) -> N
     write_output(path, trace_bytes(runs, layer))
 
 
-def _write_page(path: Path, name: str, profile: RunProfile, runs: Sequence[ProgramRun], view: View) -> None:
+def _notes(loaded: Program, profile: RunProfile, energies: dict[str, Any] | None) -> tuple[str, ...]:
+    """The power, if energies are known, and what shipped machines have for layers that hardly use the array."""
+    from tilewright.codesign.price.report import power_line
+    from tilewright.profiles.shipped import shipped_advice
+
+    power = () if energies is None else (power_line(energies),)
+    return (*power, *shipped_advice(profile, loaded.machine))
+
+
+def _write_page(
+    path: Path, name: str, loaded: Program, runs: Sequence[ProgramRun], view: View, notes: Sequence[str]
+) -> None:
+    from tilewright.profiles.page.hosts import host_parts
     from tilewright.profiles.page.page import page
 
-    write_output(path, page(f"{name} on {profile.isa}", profile, runs, view))
+    profile = loaded.profile_of(runs)
+    write_output(path, page(f"{name} on {profile.isa}", profile, runs, view, host_parts(loaded.network), notes))
 
 
 def _write_csv(path: Path, profile: RunProfile) -> None:
@@ -212,8 +226,8 @@ def _print_layer(profile: RunProfile, runs: Sequence[ProgramRun], position: int,
     print_layer(profile.layers[position], run_of_layer(runs, position)[0].program, timed, top)
 
 
-def _print_profile(profile: RunProfile, view: View) -> None:
+def _print_profile(profile: RunProfile, view: View, notes: Sequence[str]) -> None:
     from tilewright.compile_report import print_host_nodes
 
-    print_profile(profile, view)
+    print_profile(profile, view, notes)
     print_host_nodes(profile.host_nodes)

@@ -10,7 +10,7 @@ from tilewright.errors import InputError
 from tilewright.profiles.causes import CAUSES, MEANINGS, PRODUCTS, largest_loss, losses, parts
 from tilewright.profiles.engines import print_engines
 from tilewright.simulator.losses import Loss
-from tilewright.tables import percent, print_table, terminal_width
+from tilewright.tables import percent, print_table, print_text, terminal_width
 
 if TYPE_CHECKING:
     from tilewright.simulator.run_profile import LayerProfile, RunProfile
@@ -45,10 +45,12 @@ class View:
         return layers if self.top is None else layers[: self.top]
 
 
-def print_profile(profile: RunProfile, view: View = View()) -> None:  # noqa: B008
-    """Four lines, the layers, where the cycles went, and what each engine did."""
+def print_profile(profile: RunProfile, view: View = View(), notes: Sequence[str] = ()) -> None:  # noqa: B008
+    """Four lines, notes below them, the layers, where the cycles went, and what each engine did."""
     for line in headline(profile, view):
         print(line)
+    for note in notes:
+        print_text(note)
     print()
     print_layers(profile, view)
     print()

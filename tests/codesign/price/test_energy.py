@@ -12,7 +12,7 @@ from tilewright.codesign.price.energy import LayerEnergy, energy_of_layers
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import LogicEnergy, Process
-from tilewright.codesign.price.report import energy_report, energy_table
+from tilewright.codesign.price.report import energy_report, energy_table, power_line, with_power
 from tilewright.codesign.price.unit import ESTIMATED, Unit
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import Instruction, make_instruction
@@ -94,7 +94,32 @@ def test_logic_takes_its_clock_its_products_and_its_iterations(toy: Process) -> 
     report = energy_report("net", CYCLES, [products, iterations], 2.5)
     assert report["logic_pj"] == {"clock": 7.0 * CYCLES, "array": 1536.0, "vec lanes": 3000.0}
     assert sum(report["logic_pj"].values()) == sum(sum(layer["logic_pj"].values()) for layer in report["layers"])
-    assert energy_table(report)[1][-3:] == ("clock", "array", "vec lanes")
+    assert energy_table(report)[1][-4:] == ("clock", "array", "vec lanes", "sum")
+
+
+def test_each_layer_and_the_run_have_their_sums() -> None:
+    one = LayerEnergy("one", 10, {"act": 100.0, "wgt": 50.0}, 1000.0, {"clock": 2000.0})
+    two = LayerEnergy("two", 10, {"act": 300.0, "wgt": 0.0}, 4000.0, {"clock": 1000.0})
+    report = energy_report("net", 100, [one, two], 2.5)
+    title, columns, rows = energy_table(report)
+    assert columns == ("layer", "act", "wgt", "DRAM", "clock", "sum")
+    assert [row[-1] for row in rows] == [3.15, 5.3, 8.45]
+    narrow, columns, rows = energy_table(report, is_wide=False)
+    assert columns == ("layer", "memories", "DRAM", "clock", "sum")
+    assert rows == [("one", 0.15, 1.0, 2.0, 3.15), ("two", 0.3, 4.0, 1.0, 5.3), ("total", 0.45, 5.0, 3.0, 8.45)]
+    assert narrow == f"{title}; of the memories act 0.4, wgt 0.05"
+
+
+def test_power_is_energy_over_time(toy: Process) -> None:
+    measured = dataclasses.replace(toy, logic_energy=LogicEnergy(0.5, 2.0, 0.25))
+    report = energy_report("net", CYCLES, [energy_of(measured, instruction("mma", x=10))], 2.5)
+    report |= {"memories_pj": {"act": 3e3 * CYCLES}, "logic_pj": {"clock": 2e3 * CYCLES}, "dram_pj": 1e3 * CYCLES}
+    at_50 = with_power(report, 50.0)  # 20 ns a cycle: 5,000 pJ and 1,000 pJ
+    assert (at_50["on_chip_mw"], at_50["dram_mw"]) == (250.0, 50.0)
+    assert power_line(at_50) == f"300 mW at 50 MHz (DRAM 50, assumed), {6e-3 * CYCLES:.3g} µJ a run."
+    assert with_power(report)["clock_mhz"] == 100.0
+    unknown = with_power({**report, "memories_pj": {"act": None}}, 50.0)
+    assert power_line(unknown) == "DRAM takes 50 mW at 50 MHz; what the chip takes is not known in this process."
 
 
 def test_logic_that_was_not_measured_is_not_stated(toy: Process) -> None:

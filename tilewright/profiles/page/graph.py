@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from tilewright.profiles.flows import INPUT, Flow, flows
+from tilewright.profiles.page.hosts import HostPart
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import layers_of
 from tilewright.simulator.run_profile import LayerProfile, RunProfile
@@ -28,23 +29,29 @@ class Node:
     column: int
 
 
-def network_graph(profile: RunProfile, runs: Sequence[ProgramRun], spans: Spans) -> str:
-    """The graph as SVG; each box is a link to its layer in the time line."""
+def network_graph(profile: RunProfile, runs: Sequence[ProgramRun], spans: Spans, hosts: Sequence[HostPart] = ()) -> str:
+    """The graph as SVG; each box is a link to its layer in the time line, a grey one to what the host computes."""
     nodes: list[Node] = []
     edges: list[tuple[int, int, list[Flow]]] = []
-    for run in runs:
-        first, top = len(nodes), 1 + max((node.row for node in nodes), default=-1)
+    below, grey = 0, []
+    for number, run in enumerate(runs):
+        own_hosts = [part for part in hosts if part.programs == number]
+        grey += [_host_box(part, below + row) for row, part in enumerate(own_hosts)]
+        first, top = len(nodes), below + len(own_hosts)
         between = _edges(flows(run.program))
         nodes += [
             Node(first + position, top + row, column)
             for position, (row, column) in enumerate(places(len(layers_of(run.program)), list(between)))
         ]
         edges += [(first + writer, first + reader, own) for (writer, reader), own in between.items()]
+        below = 1 + max((node.row for node in nodes), default=-1)
+    last = [part for part in hosts if part.programs == len(runs)]
+    grey += [_host_box(part, below + row) for row, part in enumerate(last)]
     layers, cycles = profile.layers, max(1, profile.cycles)
     most = max((layer.cycles for layer in layers), default=1) or 1
     width = LEFT + COLUMN * (1 + max(node.column for node in nodes)) + 120
-    height = TOP + ROW * (1 + max(node.row for node in nodes))
-    parts = [_edge(nodes[writer], nodes[reader], own) for writer, reader, own in edges]
+    height = TOP + ROW * (below + len(last))
+    parts = grey + [_edge(nodes[writer], nodes[reader], own) for writer, reader, own in edges]
     for node, layer, span in zip(nodes, layers, spans, strict=True):
         parts.append(_box(node, layer, layer.cycles / cycles, layer.cycles / most, span))
     head = f'<svg class="graph" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
@@ -90,6 +97,16 @@ def _box(node: Node, layer: LayerProfile, share: float, heat: float, span: tuple
         f'fill-opacity="{0.75 * heat:.3f}"/>'
         f'<text x="{x + 8}" y="{y + 16}">{escape(short)}</text>'
         f'<text class="share" x="{x + BOX_WIDTH - 8}" y="{y + 16}">{percent(share)}</text></a>'
+    )
+
+
+def _host_box(part: HostPart, row: int) -> str:
+    x, y = LEFT, TOP + ROW * row
+    hint = "\n".join(f"{node.name} ({node.op_type}): {node.reason}" for node in part.nodes)
+    return (
+        f'<a href="#host"><title>{escape(hint)}</title>'
+        f'<rect class="host" x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="4"/>'
+        f'<text x="{x + 8}" y="{y + 16}">{escape(part.title)}</text></a>'
     )
 
 

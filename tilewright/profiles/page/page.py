@@ -15,6 +15,7 @@ from tilewright.pictures.machine import machine_picture
 from tilewright.profiles.causes import CAUSES, MEANINGS, losses
 from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_line
 from tilewright.profiles.page.graph import Spans, network_graph
+from tilewright.profiles.page.hosts import HostPart, hosts_card
 from tilewright.profiles.report import View, headline
 from tilewright.segments import ProgramRun
 from tilewright.simulator.cycle_owners import layer_span
@@ -29,15 +30,24 @@ Cell = str | int | float
 NUMBER = ' class="number"'
 
 
-def page(title: str, profile: RunProfile, runs: Sequence[ProgramRun], view: View = View()) -> str:  # noqa: B008
-    """One HTML file with everything in it. The same profile gives the same text."""
+def page(
+    title: str,
+    profile: RunProfile,
+    runs: Sequence[ProgramRun],
+    view: View = View(),  # noqa: B008
+    hosts: Sequence[HostPart] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """One HTML file with everything in it. The same profile gives the same text; `notes` stand below its headline."""
     machine = runs[0].program.machine if runs else None
-    lines = headline(profile, view)
+    lines = (*headline(profile, view), *notes)
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines), _figures(profile)]
     script = ""
     if machine is not None and profile.cycles:
         script, places = drawn(lambda: _charts(profile, machine, runs))
-        parts += _sections(profile, runs, places)
+        parts += _sections(profile, runs, places, hosts)
+    if hosts:
+        parts.append(hosts_card(hosts))
     if machine is not None:
         parts += ['<h2 id="machine">The machine</h2>', _machine_picture(machine)]
         parts += [_machine_table(table) for table in tables(machine)]
@@ -57,12 +67,15 @@ def _first_cycles(runs: Sequence[ProgramRun]) -> list[int]:
     return starts[:-1]
 
 
-def _sections(profile: RunProfile, runs: Sequence[ProgramRun], places: Sequence[str]) -> Iterator[str]:
+def _sections(
+    profile: RunProfile, runs: Sequence[ProgramRun], places: Sequence[str], hosts: Sequence[HostPart]
+) -> Iterator[str]:
     bars, roof, time, *memories = places
     spans = _spans(runs)
     yield '<nav><a href="#causes">Causes</a><a href="#layers">Layers</a><a href="#network">Network</a>'
     yield '<a href="#time">Time line</a>'
-    yield '<a href="#memories">Memories</a><a href="#roofline">Roofline</a><a href="#machine">Machine</a></nav>'
+    yield '<a href="#memories">Memories</a><a href="#roofline">Roofline</a>'
+    yield '<a href="#host">Host</a>' * bool(hosts) + '<a href="#machine">Machine</a></nav>'
     yield '<h2 id="causes">Where each layer’s cycles went</h2>'
     meanings = "; ".join(f"<b>{cause}</b>: {escape(meaning)}" for cause, meaning in MEANINGS.items())
     yield f'<p class="quiet">{meanings}.</p>{bars}'
@@ -70,8 +83,8 @@ def _sections(profile: RunProfile, runs: Sequence[ProgramRun], places: Sequence[
     yield _layer_table(profile, spans)
     yield '<h2 id="network">The network</h2>'
     yield '<p class="quiet">The redder a layer, the more cycles it takes. A dashed line is a tensor that goes through '
-    yield "DRAM; others stay on chip.</p>"
-    yield network_graph(profile, runs, spans)
+    yield "DRAM; others stay on chip." + " The host computes what is grey." * bool(hosts) + "</p>"
+    yield network_graph(profile, runs, spans, hosts)
     yield '<h2 id="time">Time line</h2>'
     yield '<p class="quiet">Every instruction, by engine. Turn the wheel to zoom, drag to move.</p>' + time
     yield '<h2 id="memories">What lies where, and when</h2>'

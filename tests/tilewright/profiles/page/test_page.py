@@ -14,7 +14,9 @@ import pytest
 
 from tests.tilewright.command_line import Command
 from tilewright.api import compile  # noqa: A004
+from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned
 from tilewright.profiles.lives import lives
+from tilewright.profiles.page.hosts import HostPart, host_parts
 from tilewright.profiles.page.page import page
 from tilewright.program import Program
 
@@ -107,6 +109,31 @@ def test_every_life_is_inside_its_memory_and_the_run(program: Program) -> None:
 def test_a_network_on_the_host_alone_has_a_page(program: Program) -> None:
     profile = replace(program.run_profile(), cycles=0, layers=())
     assert "nothing runs on the machine" in page("nothing", profile, ())
+
+
+def test_what_the_host_computes_stands_with_its_reason(program: Program) -> None:
+    nodes = (HostNode("soft<max", "Softmax", "no instruction computes it", 128), HostNode("cast", "Cast", "so", 0))
+    found = host_parts(
+        Partitioned(
+            program.machine, (HostSegment(b"", (), (), nodes), *(NpuSegment(of) for of in program.programs)), (), ()
+        )
+    )
+    assert found == (HostPart(0, nodes),)
+    made = page("digits", program.run_profile(), program.runs(), hosts=found)
+    card = made[made.index('<h2 id="host">') :]
+    assert "2 nodes run on the host" in card
+    assert "<td>soft&lt;max</td><td>Softmax</td><td>no instruction computes it</td>" in card
+    graph = made[made.index('<svg class="graph"') :]
+    boxes = re.findall(r'<rect (?:class="(\w+)" )?x="\d+" y="(\d+)"', graph[: graph.index("</svg>")])
+    assert [kind for kind, _ in boxes].count("host") == 1
+    assert min(boxes, key=lambda box: int(box[1]))[0] == "host"  # it is above all that the machine computes
+    assert "host: Softmax, Cast (2 nodes)" in graph
+    assert '<a href="#host">' not in page("digits", program.run_profile(), program.runs())
+
+
+def test_notes_stand_below_the_headline(program: Program) -> None:
+    made = page("digits", program.run_profile(), program.runs(), notes=("5 < 6 mW",))
+    assert "<p>5 &lt; 6 mW</p>" in made
 
 
 @pytest.mark.slow

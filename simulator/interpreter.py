@@ -81,7 +81,7 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
             _check_access(machine, operand.memory, _address(instruction, operand, loops), operand.block, index)
         for source in format.sources:
             address = _address(instruction, source, loops)
-            words[source.name] = _read_raw(state, machine, source.memory, address, source.block)
+            words[source.name] = _read_raw(state, source, address)
         is_first = all(loops[name] == 0 for name in format.reduce_loops)
         is_last = all(loops[name] == instruction.trips[name] - 1 for name in format.reduce_loops)
         lanes = [
@@ -110,7 +110,7 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
                 partial = [_combine(reduction.op, old, new) for old, new in zip(partial, values, strict=True)]
         if is_last:
             results = evaluate_lanes(format.statement.expr, lanes, partial)
-            _write(state, machine, format.destination, _address(instruction, format.destination, loops), results)
+            _write(state, format.destination, _address(instruction, format.destination, loops), results)
 
 
 def _fields(source: Operand, word: int, raw: int) -> dict[tuple[str, str, int], int]:
@@ -221,9 +221,9 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
                     _check_access(machine, w.memory, address + row, 1, index)
             else:
                 _check_access(machine, operand.memory, address, operand.block, index)
-        vector = _read(state, machine, a, _address(instruction, a, loops))
-        tile = _read(state, machine, w, _address(instruction, w, loops))
-        old = _read(state, machine, c, _address(instruction, c, loops))
+        vector = _read(state, a, _address(instruction, a, loops))
+        tile = _read(state, w, _address(instruction, w, loops))
+        old = _read(state, c, _address(instruction, c, loops))
         adds = adds_always or any(loops[name] != 0 for name in format.reduce_loops)
         array = format.engine.array
         row_step, column_step = (1, array.cols) if is_transposing(format) else (array.cols, 1)
@@ -233,7 +233,7 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
             for row in range(array.rows):
                 total += vector[row] * tile[row * row_step + column * column_step]
             sums.append(evaluate(format.statement.expr, Lane({}), total))
-        _write(state, machine, c, _address(instruction, c, loops), sums)
+        _write(state, c, _address(instruction, c, loops), sums)
 
 
 # -- dma ---------------------------------------------------------------------------------------------------------------
@@ -303,22 +303,25 @@ def _check_access(machine: Machine, name: str, address: int, block: int, index: 
         raise MachineFault(Fault(FaultCode.ADDRESS, index, address))
 
 
-def _read_raw(state: MachineState, machine: Machine, name: str, address: int, block: int) -> list[int]:
+def _read_raw(state: MachineState, operand: Operand, address: int) -> list[int]:
     """The elements of a block of words as unsigned integers of all their stored bits."""
-    size = machine.memories[name].element.bytes
-    stored = state.memories[name][address : address + block].tobytes()
-    return [int.from_bytes(stored[at : at + size], "little") for at in range(0, len(stored), size)]
+    size = operand.element.bits
+    stored = state.memories[operand.memory][address : address + operand.block].tobytes()
+    whole = int.from_bytes(stored, "little")
+    return [(whole >> low) % (1 << size) for low in range(0, 8 * len(stored), size)]
 
 
-def _read(state: MachineState, machine: Machine, operand: Operand, address: int) -> list[int]:
+def _read(state: MachineState, operand: Operand, address: int) -> list[int]:
     kind = _plain_type(operand.element)
-    return [wrap(raw, kind) for raw in _read_raw(state, machine, operand.memory, address, operand.block)]
+    return [wrap(raw, kind) for raw in _read_raw(state, operand, address)]
 
 
-def _write(state: MachineState, machine: Machine, operand: Operand, address: int, values: list[int]) -> None:
+def _write(state: MachineState, operand: Operand, address: int, values: list[int]) -> None:
     """Store each value modulo 2 to the stored bits, so that it is sign-extended into its padding."""
-    element = machine.memories[operand.memory].element
-    stored = b"".join((value % (1 << element.bits)).to_bytes(element.bytes, "little") for value in values)
+    size, whole = operand.element.bits, 0
+    for position, value in enumerate(values):
+        whole |= (value % (1 << size)) << (position * size)
+    stored = whole.to_bytes(len(values) * size // 8, "little")
     state.memories[operand.memory][address : address + operand.block] = np.frombuffer(stored, np.uint8).reshape(
         operand.block, -1
     )

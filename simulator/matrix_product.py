@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.language.numeric import IntegerType, wrap
 from tilewright.isa.machine.memory import Element
-from tilewright.simulator.statement_arrays import extract
+from tilewright.simulator.statement_arrays import extract, store
 
 FLOAT32_EXACT = 1 << 24
 FLOAT64_EXACT = 1 << 53
@@ -23,7 +23,8 @@ class MatrixProduct:
     """c (+)= a · w.
 
     The shapes: a is batch + vectors + reduced + (rows,), w is batch + reduced + (rows,) + tiles + (cols,), and c is
-    batch + vectors + tiles + (cols,).
+    batch + vectors + tiles + (cols,). Where elements share bytes, the last axis counts bytes. With a `rows_axis`, w has
+    cols there, and rows last.
     """
 
     def __init__(
@@ -32,16 +33,17 @@ class MatrixProduct:
         w: NDArray[Any],
         c: NDArray[Any],
         elements: tuple[Element, Element, Element],
-        batch_axes: int,
-        vector_axes: int,
+        axes: tuple[int, int, int | None],
         kind: IntegerType,
         bound: int,
         adds: bool,
     ) -> None:
+        """`axes` are how many of batch and of vectors there are, and the rows axis."""
+        batch_axes, vector_axes, self._rows_axis = axes
         self._a, self._w, self._c = a, w, c
         self._a_element, self._w_element, self._c_element = elements
         self._batch = a.shape[:batch_axes]
-        self._terms = int(np.prod(a.shape[batch_axes + vector_axes :]))
+        self._terms = int(np.prod(a.shape[batch_axes + vector_axes :])) * self._a_element.in_a_byte
         self._axis = batch_axes
         self._has_vectors = vector_axes > 0
         self._kind, self._adds = kind, adds
@@ -50,7 +52,10 @@ class MatrixProduct:
         )
 
     def run(self) -> None:
-        weights = extract(self._w, self._w_element, "", self._type).reshape(*self._batch, self._terms, -1)
+        weights = extract(self._w, self._w_element, "", self._type)
+        if self._rows_axis is not None:
+            weights = weights.swapaxes(self._rows_axis, -1)
+        weights = weights.reshape(*self._batch, self._terms, -1)
         pieces = -(-self._a.size // GATHERED_ELEMENTS) if self._has_vectors else 1
         length = self._a.shape[self._axis] if self._has_vectors else 1
         step = max(1, length // pieces)
@@ -60,7 +65,7 @@ class MatrixProduct:
 
     def _multiply(self, a: NDArray[Any], weights: NDArray[Any], c: NDArray[Any]) -> None:
         vectors = extract(a, self._a_element, "", self._type).reshape(*self._batch, -1, self._terms)
-        total = (vectors @ weights).reshape(c.shape).astype(np.int64)
+        total = (vectors @ weights).reshape(*c.shape[:-1], -1).astype(np.int64)
         if self._adds:
             total += extract(c, self._c_element, "", total.dtype)
-        np.copyto(c, wrap(total, self._kind), casting="unsafe")
+        store(c, np.asarray(wrap(total, self._kind)), self._c_element)

@@ -18,7 +18,7 @@ from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.facts import Kind
 from tilewright.isa.language.numeric import Interval, wrap
 from tilewright.isa.language.operations import REDUCTIONS, Op
-from tilewright.isa.machine.memory import Element
+from tilewright.isa.machine.memory import BYTE_BITS, Element
 
 Leaf = tuple[str, str, bool, int]
 """An operand's name, its field, whether it stands inside the reduction, and the word of its block."""
@@ -66,12 +66,20 @@ class TableWords:
 
     def elements(self, index: NDArray[Any]) -> NDArray[Any]:
         """The element of each index in its own lane, as int64."""
-        lanes = np.arange(self.stored.shape[1])
-        return extract(self.stored[self.first + index, lanes], self.element, "", np.dtype(np.int64))
+        together = self.element.in_a_byte
+        lanes = np.arange(self.stored.shape[1] * together)
+        found = self.stored[self.first + index, lanes // together]
+        if together > 1:
+            found = found >> (lanes % together * self.element.bits).astype(np.uint8)
+        return _in_type(found, self.element, "", np.dtype(np.int64))
 
 
 def storage_type(element: Element) -> np.dtype[Any]:
-    """What numpy sees in memory: one signed integer an element, or several uint64 for elements above 64 bits."""
+    """What numpy sees in memory: one signed integer an element, or several uint64 for elements above 64 bits, or a
+    byte of several elements.
+    """
+    if element.in_a_byte > 1:
+        return np.dtype(np.uint8)
     if element.bits > 64:
         return np.dtype("<u8")
     if element.type is not None and not element.type.is_signed:
@@ -82,8 +90,37 @@ def storage_type(element: Element) -> np.dtype[Any]:
 def extract(stored: NDArray[Any], element: Element, field: str, to: np.dtype[Any]) -> NDArray[Any]:
     """The integers of a field ("" for a plain element) of stored elements, as the working type.
 
-    `stored` has the storage type; elements above 64 bits have their uint64 parts along the last axis.
+    `stored` has the storage type; elements above 64 bits have their uint64 parts along the last axis. Where several
+    share a byte, the last axis becomes as many times longer.
     """
+    if element.in_a_byte > 1:
+        apart = stored[..., None] >> _first_bits(element)
+        stored = apart.reshape(*stored.shape[:-1], -1)
+    return _in_type(stored, element, field, to)
+
+
+def store(view: NDArray[Any], values: NDArray[Any], element: Element) -> None:
+    """Write integers as elements of a type to a view of the storage type; each is kept modulo 2 to its stored bits."""
+    np.copyto(view, as_stored(values, element, view.shape[-1]), casting="unsafe")
+
+
+def as_stored(values: NDArray[Any], element: Element, size: int) -> NDArray[Any]:
+    """What is stored of integers, in a last axis of `size`, along which one integer is repeated."""
+    if element.in_a_byte == 1:
+        return values
+    whole = np.broadcast_to(values, (*values.shape[:-1], size * element.in_a_byte))
+    low_bits = (whole.astype(np.int64) & ((1 << element.bits) - 1)).astype(np.uint8)
+    together = low_bits.reshape(*values.shape[:-1], size, element.in_a_byte) << _first_bits(element)
+    return np.asarray(np.bitwise_or.reduce(together, axis=-1))
+
+
+def _first_bits(element: Element) -> NDArray[np.uint8]:
+    """The lowest bit of each element of a byte."""
+    return np.arange(0, BYTE_BITS, element.bits, dtype=np.uint8)
+
+
+def _in_type(stored: NDArray[Any], element: Element, field: str, to: np.dtype[Any]) -> NDArray[Any]:
+    """As `extract`, where every element stands in a place of its own, in the lowest bits."""
     field_type = element.type if element.type is not None else element.field(field).type
     low_bit = 0 if element.type is not None else element.field(field).low_bit
     if element.bits > 64:
@@ -92,7 +129,7 @@ def extract(stored: NDArray[Any], element: Element, field: str, to: np.dtype[Any
         if shift + field_type.bits > 64:
             raw = raw | (stored[..., part + 1] << np.uint64(64 - shift))
         return np.asarray(wrap(raw.view(np.int64), field_type)).astype(to)
-    if field_type.bits == element.bits:
+    if field_type.bits == element.bits and element.in_a_byte == 1:
         return stored.astype(to)
     return np.asarray(wrap(stored.astype(np.int64) >> low_bit, field_type)).astype(to)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, InstructionFormat, Operand
 from tilewright.isa.machine.engine import Template
-from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.machine.memory import DRAM, Element
 from tilewright.isa.program.faults import Fault, MachineFault
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import MachineState, initial_state
@@ -26,7 +26,15 @@ from tilewright.simulator.matrix_product import MatrixProduct
 from tilewright.simulator.nest import Walk, last_writers, reads_its_writes, walk_of
 from tilewright.simulator.one_thread import one_thread
 from tilewright.simulator.regions import check_dram_size, region, regions_of, required_bytes
-from tilewright.simulator.statement_arrays import ArrayStatement, StatementFacts, TableWords, extract, storage_type
+from tilewright.simulator.statement_arrays import (
+    ArrayStatement,
+    StatementFacts,
+    TableWords,
+    as_stored,
+    extract,
+    storage_type,
+    store,
+)
 
 Step = Callable[[], None]
 
@@ -46,7 +54,7 @@ class PreparedProgram:
         self._machine = program.machine
         self._regions = regions_of(program, bases)
         self._state = initial_state(program.machine, np.zeros(required_bytes(self._regions), np.uint8))
-        self._stored = {name: self._as_elements(name) for name in program.machine.memories}
+        self._stored: dict[tuple[str, Element], NDArray[Any]] = {}  # memories as elements
         self._facts: dict[str, StatementFacts] = {}  # of vector statements, by mnemonic
         self.fault: Fault | None = None
         self._steps: list[Step] = []
@@ -106,15 +114,21 @@ class PreparedProgram:
         """For an instruction whose iterations depend on each other (the checker refuses it): the meaning itself."""
         return lambda: interpret_instruction(self._machine, instruction, self._state, self._regions)
 
-    def _as_elements(self, name: str) -> NDArray[Any]:
-        """A memory as [depth, width], or [depth, width, parts] for elements above 64 bits."""
-        memory = self._machine.memories[name]
-        stored = self._state.memories[name].view(storage_type(memory.element))
-        return stored if memory.element.bits <= 64 else stored.reshape(memory.depth, memory.width, -1)
+    def _as_elements(self, operand: Operand) -> NDArray[Any]:
+        """An operand's memory as [depth, width], with a last axis of parts for elements above 64 bits. Where elements
+        share bytes, it is as [depth, bytes].
+        """
+        key = operand.memory, operand.element
+        if key not in self._stored:
+            held = self._state.memories[operand.memory]
+            stored = held.view(storage_type(operand.element))
+            wide = operand.element.bits > 64
+            self._stored[key] = stored.reshape(len(held), -1, operand.element.bits // 64) if wide else stored
+        return self._stored[key]
 
-    def _view(self, name: str, walk: Walk, words: int = 1) -> NDArray[Any]:
-        """A memory seen along a walk: shape trips + (words · width, …)."""
-        stored = self._stored[name]
+    def _view(self, operand: Operand, walk: Walk, words: int = 1) -> NDArray[Any]:
+        """An operand's memory seen along a walk: shape trips + (words · width, …)."""
+        stored = self._as_elements(operand)
         word, *inner = stored.strides
         shape = (*walk.trips, words * stored.shape[1], *stored.shape[2:])
         return _strided(stored, walk.base * word, shape, (*(s * word for s in walk.strides), *inner))
@@ -159,11 +173,10 @@ class PreparedProgram:
         statement = ArrayStatement(facts, shape, tuple(range(kept, len(trips))))
         sources = {
             (name, field, inside, word): (
-                self._view(format.operand(name).memory, _source_walk(instruction, name, inside, kept, word)),
-                element,
+                self._view(format.operand(name), _source_walk(instruction, name, inside, kept, word)),
+                format.operand(name).element,
             )
             for name, field, inside, word in facts.leaves
-            for element in [format.operand(name).element]
         }
         immediates = {name: instruction[name] for name in format.immediates}
         looked_up = {
@@ -180,15 +193,16 @@ class PreparedProgram:
         written = Walk(writes.base, trips[:kept], writes.strides[:kept])
         if written.is_distinct(1):
             reduced = Walk(writes.base, (*trips[:kept], *(1 for _ in trips[kept:])), writes.strides)
-            destination = self._view(format.destination.memory, reduced)
-            return lambda: np.copyto(destination, result(), casting="unsafe")
+            destination = self._view(format.destination, reduced)
+            return lambda: store(destination, result(), format.destination.element)
         addresses, winners = last_writers(written.addresses().ravel())
-        stored, lanes = self._stored[format.destination.memory], self._machine.lanes
+        stored, lanes = self._as_elements(format.destination), self._machine.lanes
         groups = (*trips[:kept], *(1 for _ in trips[kept:]), lanes)
 
         def write_last() -> None:
             whole = np.broadcast_to(result(), groups).reshape(-1, lanes)
-            stored[addresses] = whole[winners].astype(stored.dtype)
+            kept_last = as_stored(whole[winners], format.destination.element, stored.shape[1])
+            stored[addresses] = kept_last.astype(stored.dtype)
 
         return write_last
 
@@ -198,7 +212,7 @@ class PreparedProgram:
         return self._facts[format.mnemonic]
 
     def _table_words(self, table: Operand, walk: Walk) -> TableWords:
-        return TableWords(self._stored[table.memory], walk.addresses()[..., None], table.element)
+        return TableWords(self._as_elements(table), walk.addresses()[..., None], table.element)
 
     # -- systolic ------------------------------------------------------------------------------------------------------
 
@@ -214,17 +228,17 @@ class PreparedProgram:
         if not sums.is_distinct(c.block) or self._may_feed_itself(walks, (a, w), c):
             return self._one_by_one(instruction)
         reduced, batch, tiles, vectors = _roles(instruction, a, w)
-        a_view = self._view(a.memory, _reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
+        a_view = self._view(a, _reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
         w_view = self._weights_view(walks[w.name], w, batch, reduced, tiles)
-        if is_transposing(format):
-            w_view = w_view.swapaxes(len(batch) + len(reduced), -1)
-        c_view = self._view(c.memory, _reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
+        rows_axis = len(batch) + len(reduced) if is_transposing(format) else None
+        c_view = self._view(c, _reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
         kind = format.statement.expr.type
         assert kind is not None
         bound = _largest(a) * _largest(w) * self._machine.array.rows * _size(walks[a.name], reduced)
         adds = format.has_accumulate and instruction[ACCUMULATE] == 1
         elements = (a.element, w.element, c.element)
-        return MatrixProduct(a_view, w_view, c_view, elements, len(batch), len(vectors), kind, bound, adds).run
+        axes = len(batch), len(vectors), rows_axis
+        return MatrixProduct(a_view, w_view, c_view, elements, axes, kind, bound, adds).run
 
     def _weights_view(
         self, walk: Walk, w: Operand, batch: tuple[int, ...], reduced: tuple[int, ...], tiles: tuple[int, ...]
@@ -235,7 +249,7 @@ class PreparedProgram:
             (*(walk.trips[i] for i in (*batch, *reduced)), w.block, *(walk.trips[i] for i in tiles)),
             (*(walk.strides[i] for i in (*batch, *reduced)), 1, *(walk.strides[i] for i in tiles)),
         )
-        return self._view(w.memory, rows)
+        return self._view(w, rows)
 
     def _may_feed_itself(self, walks: Mapping[str, Walk], sources: tuple[Operand, ...], c: Operand) -> bool:
         to = walks[c.name]

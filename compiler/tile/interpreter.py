@@ -17,7 +17,7 @@ from tilewright.compiler.tile.program import TileBuffer, TileOperation, TileProg
 from tilewright.isa.language.numeric import wrap
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import Element
+from tilewright.isa.machine.memory import BYTE_BITS, Element
 from tilewright.isa.templates.systolic import systolic_weights
 
 Bytes = NDArray[np.uint8]
@@ -93,8 +93,7 @@ class _Run:
         statement = self.format.statement
         values = evaluate(statement.expr, leaves, self.trips, reduce, statement.blocks)
         if reads_destination(self.format, self.operation):
-            old = self._elements(self._gather(destination), destination)
-            values = values + decode(old, destination.element)[""]
+            values = values + decode(_in_a_row(self._gather(destination)), destination.element)[""]
             wrapped = statement.expr.type
             values = np.asarray(wrap(values, wrapped)) if wrapped is not None else values
         self._scatter(destination, self._words(values, destination))
@@ -132,13 +131,8 @@ class _Run:
         words = np.broadcast_to(words, (*lead, *words.shape[-2:])).reshape(*indices.shape, buffer.shape[1])
         buffer[indices.reshape(-1)] = words.reshape(-1, buffer.shape[1])  # of equal indices the last one stays
 
-    def _elements(self, words: Bytes, operand: Operand) -> Bytes:
-        """[loops…, elements of the block, bytes of an element]."""
-        lead = words.shape[:-2]
-        return words.reshape(*lead, -1, operand.element.bytes)
-
     def _source_leaves(self, source: Operand) -> dict[tuple[str, str], Values]:
-        fields = decode(self._elements(self._gather(source), source), source.element)
+        fields = decode(_in_a_row(self._gather(source)), source.element)
         if self._is_matrix(source) or source in self.format.tables or source.name in self.format.statement.blocks:
             width = self.machine.memories[source.memory].width
             fields = {name: v.reshape(*v.shape[:-1], source.block, width) for name, v in fields.items()}
@@ -158,18 +152,33 @@ class _Run:
 # -- elements as bytes -------------------------------------------------------------------------------------------------
 
 
-def decode(elements: Bytes, element: Element) -> dict[str, Values]:
-    """int64 values by field name ("" for a plain element) of little-endian elements, uint8 [..., bytes]."""
-    bits = np.zeros(elements.shape[:-1], np.int64)
-    for byte in range(elements.shape[-1]):
-        bits |= elements[..., byte].astype(np.int64) << (8 * byte)
+def _in_a_row(words: Bytes) -> Bytes:
+    """The bytes of a block's words, [loops…, bytes]."""
+    return words.reshape(*words.shape[:-2], -1)
+
+
+def decode(stored: Bytes, element: Element) -> dict[str, Values]:
+    """int64 values by field name ("" for a plain element) of little-endian elements, uint8 [..., bytes of all]."""
+    if element.bits < BYTE_BITS:
+        apart = [stored.astype(np.int64) >> low for low in range(0, BYTE_BITS, element.bits)]
+        bits = np.stack(apart, axis=-1).reshape(*stored.shape[:-1], -1)
+    else:
+        elements = stored.reshape(*stored.shape[:-1], -1, element.bytes).astype(np.int64)
+        bits = np.zeros(elements.shape[:-1], np.int64)
+        for byte in range(element.bytes):
+            bits |= elements[..., byte] << (BYTE_BITS * byte)
     if element.type is not None:
         return {"": np.asarray(wrap(bits, element.type))}
     return {field.name: np.asarray(wrap(bits >> field.low_bit, field.type)) for field in element.fields}
 
 
 def encode(values: Values, element: Element) -> Bytes:
-    """The bytes of plain elements, little endian; padding bits are zero."""
+    """The bytes of plain elements, little endian, [..., bytes of all]; padding bits are zero."""
     assert element.type is not None
     bits = values & ((1 << element.type.bits) - 1)
-    return np.stack([(bits >> (8 * byte)) & 0xFF for byte in range(element.bytes)], axis=-1).astype(np.uint8)
+    if element.bits < BYTE_BITS:
+        together = bits.reshape(*bits.shape[:-1], -1, BYTE_BITS // element.bits)
+        placed = together << np.arange(0, BYTE_BITS, element.bits)
+        return placed.sum(axis=-1).astype(np.uint8)
+    apart = np.stack([(bits >> (BYTE_BITS * byte)) & 0xFF for byte in range(element.bytes)], axis=-1)
+    return apart.astype(np.uint8).reshape(*bits.shape[:-1], -1)

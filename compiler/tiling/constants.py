@@ -9,11 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.tiling.layout import DramLayout
-from tilewright.isa.machine.memory import Element, Memory
+from tilewright.isa.machine.memory import BYTE_BITS, Element, Memory
 from tilewright.isa.program.blocks import in_blocks
 
 WIDEST = 64
 """Bits of the widest integer of numpy."""
+
+
+def pack_integers(values: NDArray[Any], bits: int) -> bytes:
+    """Integers in the order of the array as elements of a power of two of bits, the first one lowest.
+
+    Where they share bytes, the last axis fills whole ones.
+    """
+    if bits >= BYTE_BITS:
+        return values.astype(f"<i{bits // BYTE_BITS}", copy=False).tobytes()
+    together = BYTE_BITS // bits
+    low_bits = (values & ((1 << bits) - 1)).astype(np.uint8).reshape(-1, together)
+    return np.bitwise_or.reduce(low_bits << np.arange(0, BYTE_BITS, bits, dtype=np.uint8), axis=-1).tobytes()
 
 
 def pack_parameters(element: Element, width: int, blocks: int, values: Mapping[str, NDArray[Any]]) -> bytes:
@@ -53,9 +65,9 @@ def pack_tables(memory: Memory, entries: NDArray[Any], blocks: range | None) -> 
     else:
         channels = np.arange(blocks.start * memory.width, blocks.stop * memory.width)
         rows = entries[np.minimum(channels, len(entries) - 1)].reshape(len(blocks), memory.width, count)
-    return np.ascontiguousarray(np.swapaxes(rows, 1, 2)).astype(f"<i{memory.element.bytes}").tobytes()
+    return pack_integers(np.swapaxes(rows, 1, 2), memory.element.bits)
 
 
 def pack_tensor(values: NDArray[Any], layout: DramLayout) -> bytes:
     """A constant tensor [N, C, H, W] as words in DRAM; channels that do not exist are zero."""
-    return in_blocks(values, layout.lanes).astype(f"<i{layout.word_bytes // layout.lanes}").tobytes()
+    return pack_integers(in_blocks(values, layout.lanes), layout.word_bytes * BYTE_BITS // layout.lanes)

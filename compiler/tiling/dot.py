@@ -16,6 +16,7 @@ from tilewright.compiler.select.bindings import ComputedMatrix, TensorRead
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress
 from tilewright.compiler.tiling.builder import TileBuilder
+from tilewright.compiler.tiling.constants import pack_integers
 from tilewright.compiler.tiling.job import (
     Constants,
     NestJob,
@@ -147,7 +148,7 @@ class DotLowering:
             count = group * self._job.shape.lanes
             held = self._chip.constant(
                 f"vector {number}", number, self._vector.memory, f"vector{number}", group,
-                lambda job, constants: np.full(count, number, f"<i{element.bytes}").tobytes(), self._stage.early, group,
+                lambda job, constants: pack_integers(np.full(count, number), element.bits), self._stage.early, group,
             )  # fmt: skip
             return (BufferAddress(held, 0), {}), tiles
         return vectors, (self._number_tiles(number, summed), {self._weights.summed: self._weights.rows})
@@ -159,7 +160,7 @@ class DotLowering:
         row_values = np.where(channels < self._space.trips[self._weights.summed], number, 0)
         held = self._chip.constant(
             f"weight {number}", summed, memory.name, f"weight{number}", len(channels),
-            lambda job, constants: np.repeat(row_values, memory.width).astype(f"<i{memory.element.bytes}").tobytes(),
+            lambda job, constants: pack_integers(np.repeat(row_values, memory.width), memory.element.bits),
             self._stage.early,
         )  # fmt: skip
         return BufferAddress(held, 0)

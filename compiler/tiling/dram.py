@@ -12,7 +12,7 @@ from tilewright.compiler.tiling.constants import pack_tensor
 from tilewright.compiler.tiling.layout import DramLayout
 from tilewright.compiler.tiling.place import InDram
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import Element
+from tilewright.isa.machine.memory import BYTE_BITS, Element
 from tilewright.isa.program.program import Tensor
 from tilewright.isa.timing import BURST_BEATS
 
@@ -75,7 +75,7 @@ class DramTensors:
 
     def _layout(self, shape: Sequence[int], element: Element) -> DramLayout:
         lanes = self._machine.lanes
-        return DramLayout(tuple(shape), lanes, lanes * element.bytes)
+        return DramLayout(tuple(shape), lanes, lanes * element.bits // BYTE_BITS)
 
     @property
     def _burst_bytes(self) -> int:

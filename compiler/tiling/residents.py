@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
+from tilewright.compiler.tiling.constants import pack_integers
 from tilewright.compiler.tiling.job import Whole
 from tilewright.compiler.tiling.layout import outside_runs
 from tilewright.compiler.tiling.place import InDram
@@ -33,7 +36,7 @@ class Fills:
 
     def _constant(self, value: int, name: str) -> str:
         memory = self._builder.machine.memories[name]
-        word = value.to_bytes(memory.element.bytes, "little", signed=value < 0) * memory.width
+        word = pack_integers(np.full(memory.width, value), memory.element.bits)
         return self._builder.constant(f"fill{value}", word)
 
 

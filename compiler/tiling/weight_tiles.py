@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.nest import Access, Affine
+from tilewright.compiler.tiling.constants import pack_integers
 from tilewright.isa.machine.memory import Element
 
 Box = tuple[range, ...]
@@ -91,12 +92,12 @@ class WeightTiles:
         """The tiles of some units in a box that lies in the box of each: for each unit and tap, the tiles of the
         summed blocks, row by row.
         """
-        pieces, dtype = [], np.dtype(f"<i{element.bytes}")
+        pieces = []
         for unit in units:
             summed, *taps = (
                 slice(r.start - own.start, r.stop - own.start) for r, own in zip(box, self.boxes[unit], strict=True)
             )
-            pieces.append(self.tiles[unit][(*taps, summed)].astype(dtype, copy=False).tobytes())
+            pieces.append(pack_integers(self.tiles[unit][(*taps, summed)], element.bits))
         return b"".join(pieces)
 
 

@@ -11,7 +11,7 @@ from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token
 from tilewright.isa.errors import IsaError, did_you_mean
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import Element, integer_element
+from tilewright.isa.machine.memory import BYTE_BITS, Element, integer_element
 from tilewright.isa.program.images import require_images
 from tilewright.isa.program.program import (
     Tensor,
@@ -73,7 +73,13 @@ def _read_values(line: AssemblyLine, element: Element) -> bytes:
     assert element.type is not None
     value = line.integer(str(element.type), element.type.interval.low, element.type.interval.high)
     stored = value & ((1 << element.bits) - 1)
-    return stored.to_bytes(element.bytes, "little") * _read_repeat(line)
+    if element.in_a_byte == 1:
+        return stored.to_bytes(element.bytes, "little") * _read_repeat(line)
+    column, count = line.peek.column, _read_repeat(line)
+    if count % element.in_a_byte:
+        expected = f"expected a multiple of {element.in_a_byte}, which fills whole bytes, such as"
+        raise LineFault(column, f"{count} of {element.type}; {expected} `{value} x {element.in_a_byte}`; or use .hex")
+    return bytes([sum(stored << low for low in range(0, BYTE_BITS, element.bits))]) * (count // element.in_a_byte)
 
 
 def _read_structure(line: AssemblyLine, element: Element, memory: str) -> bytes:

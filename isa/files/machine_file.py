@@ -28,7 +28,7 @@ from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, Counting, Machine
-from tilewright.isa.machine.memory import DRAM, Dram, Element, Memory, integer_element, structured_element
+from tilewright.isa.machine.memory import BYTE_BITS, DRAM, Dram, Element, Memory, integer_element, structured_element
 
 MORE = f"there may be more than these {MOST_COMPLAINTS} faults; correct them first"
 
@@ -208,10 +208,14 @@ class _Builder:
             return None
         if element is None:
             return None
+        if width % element.in_a_byte:
+            message = f"a word of {width} {element.type} is not whole bytes; give it a multiple of {element.in_a_byte}"
+            self.reader.complain(keys.get("width", tree).where, path, message)
+            return None
         if "depth" in keys:
             depth = self.reader.number(keys, path, "depth", MEMORY.keys)
         else:
-            words = self.reader.number(keys, path, "kib", MEMORY.keys) * 1024 // (width * element.bytes)
+            words = self.reader.number(keys, path, "kib", MEMORY.keys) * 1024 * BYTE_BITS // (width * element.bits)
             depth = words // banks * banks  # what fits, in equal banks
             if depth > DEPTH.high:
                 message = f"{depth} words; expected at most {DEPTH.high}: make it smaller or its words wider"

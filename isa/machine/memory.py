@@ -30,8 +30,9 @@ class Field:
 class Element:
     """What one lane of a word holds: one integer (`fields` is empty) or a structure of named integers.
 
-    In memory an element takes `bits`, a power of two of at least 8 and little endian; a structure's fields are
-    packed from bit 0 in file order. Padding bits are zero and are kept as they are by DMA.
+    In memory an element takes `bits`, a power of two, little endian: an integer narrower than a byte shares its byte
+    with its neighbours, the first of them lowest. A structure takes at least a byte; its fields are packed from bit 0
+    in file order. Padding bits are zero and are kept as they are by DMA.
     """
 
     type: IntegerType | None
@@ -46,7 +47,14 @@ class Element:
 
     @property
     def bytes(self) -> int:
+        """Bytes of an element of whole bytes."""
+        assert self.bits % BYTE_BITS == 0, "it shares its byte"
         return self.bits // BYTE_BITS
+
+    @property
+    def in_a_byte(self) -> int:
+        """How many elements share a byte: 1 of those that take whole bytes."""
+        return max(1, BYTE_BITS // self.bits)
 
     @property
     def types(self) -> dict[str, IntegerType]:
@@ -55,8 +63,8 @@ class Element:
 
 
 def storage_bits(bits: int) -> int:
-    """Bits that an element of `bits` takes in memory: the next power of two, at least a byte. 54 → 64."""
-    return max(BYTE_BITS, 1 << (bits - 1).bit_length())
+    """Bits that an integer of `bits` takes in memory: the next power of two. 54 → 64, 3 → 4."""
+    return 1 << (bits - 1).bit_length()
 
 
 def integer_element(integer_type: IntegerType) -> Element:
@@ -72,7 +80,7 @@ def structured_element(types: Mapping[str, IntegerType]) -> Element:
     for name, field_type in types.items():
         fields.append(Field(name, field_type, low_bit))
         low_bit += field_type.bits
-    return Element(None, tuple(fields), storage_bits(low_bit))
+    return Element(None, tuple(fields), max(BYTE_BITS, storage_bits(low_bit)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,7 @@ class Memory:
 
     @property
     def word_bytes(self) -> int:
-        return self.width * self.element.bytes
+        return self.width * self.element.bits // BYTE_BITS
 
     @property
     def bytes(self) -> int:

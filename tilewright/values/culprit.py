@@ -13,7 +13,7 @@ from tilewright.compiler.tile.interpreter import decode
 from tilewright.isa.assembly.disassembler import format_instruction
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
-from tilewright.isa.machine.memory import DRAM, REGIONS
+from tilewright.isa.machine.memory import BYTE_BITS, DRAM, REGIONS
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import MachineState
 from tilewright.simulator.nest import walk_of
@@ -103,10 +103,10 @@ def _word(
 ) -> WordRead:
     machine = watch.compiled.program.machine
     if operand.memory == DRAM:
-        size = machine.lanes * operand.element.bytes
+        size = machine.lanes * operand.element.bits // BYTE_BITS
         content, maker = state.dram[address : address + size], NOWHERE
     else:
         content, maker = state.memories[operand.memory][address], int(owners[operand.memory][address])
-    fields = decode(content.reshape(-1, operand.element.bytes), operand.element)
+    fields = decode(content, operand.element)
     elements = {name: tuple(int(value) for value in values) for name, values in fields.items()}
     return WordRead(operand.name, operand.memory, address, elements, None if maker == NOWHERE else maker)

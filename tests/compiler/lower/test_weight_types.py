@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 
-from tests.compiler.models import conv_model
+from tests.compiler.models import conv_model, random_inputs, run_onnx
+from tests.compiler.narrow_weights import with_narrow_weights
 from tests.compiler.pipelines import lowered, simplified, simulated
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.lower import lower
@@ -38,6 +41,26 @@ def test_a_weight_is_as_many_terms_as_hold_it(weight: str, terms: int) -> None:
     stored = nests.constants[nest.reads["w"].tensor]
     limits = nests.constant_types[nest.reads["w"].tensor].interval
     assert limits.low <= stored.min() and stored.max() <= limits.high
+
+
+@pytest.mark.parametrize(("weight", "size"), [("int8", 9 * 256), ("int4", 9 * 128), ("int2", 9 * 64 * 7)])
+def test_narrow_weights_share_bytes(weight: str, size: int) -> None:
+    """16 results, 16 channels, 9 taps: 9 tiles of 16 × 16 weights; 7 is a sum of seven int2."""
+    model = with_narrow_weights(conv_model(np.random.default_rng(7), 16, 16, 6))
+    machine = load_machine("base16", [f"memories.wgt.element={weight}"])
+    loads = [each for each in compile_model(model, machine).instructions if each.mnemonic == "load_wgt"]
+    assert sum(prod(each.trips.values()) for each in loads) * machine.memories["wgt"].word_bytes == size
+
+
+@pytest.mark.parametrize(("element", "zero"), [("INT4", 0), ("INT4", -3), ("UINT4", 8), ("UINT4", 5)])
+@pytest.mark.parametrize("weight", ["int4", "int8"])
+def test_weights_of_four_bits_give_what_onnx_runtime_gives(element: str, zero: int, weight: str) -> None:
+    model = with_narrow_weights(MODEL, element, zero)
+    machine = load_machine("base16", [f"memories.wgt.element={weight}"])
+    inputs = random_inputs(model, np.random.default_rng(3))
+    results = simulated(compile_model(model, machine, Options(effort=0)), inputs)
+    for name, expected in run_onnx(model, inputs).items():
+        np.testing.assert_array_equal(results[name], expected)
 
 
 def test_refuses_negative_weights_for_a_machine_that_has_none() -> None:

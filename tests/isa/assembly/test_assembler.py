@@ -231,6 +231,12 @@ def test_says_what_is_wrong_and_where(line: str, fault: str) -> None:
     assert faults(line) == [f"net.s:1:{fault}"]
 
 
+def test_integers_narrower_than_a_byte_fill_whole_ones() -> None:
+    assert assemble(".int4 -3 x 4\n.uint2 1 x 4", BASE16).weights == bytes([0xDD, 0xDD, 0x55])
+    remedy = "expected a multiple of 2, which fills whole bytes, such as `7 x 2`; or use .hex"
+    assert faults(".int4 7 x 3") == [f"net.s:1:9: 3 of int4; {remedy}"]
+
+
 def test_refuses_data_that_goes_back() -> None:
     assert faults(".int8 1 x 20\n.at 0x10") == ["net.s:2:5: offset 0x10 is behind; the data has reached 0x14"]
 

@@ -141,6 +141,10 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
             "m.yaml:2:27: memories.act.element: unknown type 'int77': expected int2 … int63 or uint1 … uint63",
         ),
         (
+            "memories: {wgt: {element: int4, width: 5}}\n",
+            "m.yaml:2:40: memories.wgt: a word of 5 int4 is not whole bytes; give it a multiple of 2",
+        ),
+        (
             "parameters: {a: b, b: 1}\n",
             "m.yaml:2:17: parameters.a: uses 'b', which stands below it; a parameter may use those above it",
         ),

@@ -35,6 +35,12 @@ def quantize_command(
         str | None,
         typer.Option("--activations", metavar="TYPE", help="The type of activations, such as uint8; default: signed."),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights", metavar="TYPE", help="The type of weights of products, such as int4; default: eight bits."
+        ),
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,6 +73,7 @@ def quantize_command(
             method=method,
             percentile=DEFAULT_PERCENTILE if percentile is None else percentile,
             activations=activations or DEFAULT_TYPE.name,
+            weights=weights or DEFAULT_TYPE.name,
             shapes=parse_shapes(shape or ()),
             seed=seed,
             keep=keep or (),
@@ -85,6 +92,7 @@ def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
     return {
         "method": quantized.method,
         "activations": quantized.activations,
+        "weights": quantized.weights,
         "samples": quantized.samples,
         "seed": quantized.seed,
         "warnings": list(quantized.warnings),
@@ -167,7 +175,10 @@ def _losing(summary: dict[str, Any]) -> str:
 
 def _calibrated(summary: dict[str, Any]) -> str:
     count = summary["samples"]
-    return f"{summary['activations']}, {summary['method']} over {count} sample{'s' * (count != 1)}"
+    types = summary["activations"]
+    if summary["weights"] != types:
+        types = f"{types}, {summary['weights']} weights"
+    return f"{types}, {summary['method']} over {count} sample{'s' * (count != 1)}"
 
 
 def _rounded(value: float | None) -> float | None:

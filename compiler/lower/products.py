@@ -32,6 +32,7 @@ from tilewright.compiler.simplify.weights import Weights
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 GATHERING = 3
 """The cost of closing the gaps between a tensor's channels, in passes over its words, for products and their sums."""
@@ -208,6 +209,9 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
     terms = terms_of(whole, network.arithmetic.weight)
     if len(terms) > 1:
         taps = (affine(("t", 1)), *taps)
+        if network.arithmetic.weight.bits < DEFAULT_TYPE.values.bits:
+            about = f"weights of {name.removesuffix('.weight')}"
+            network.remarks[about] = f"each is a sum of {len(terms)} {network.arithmetic.weight}: as many tiles as that"
     values = terms[0] if len(terms) == 1 else np.stack(terms, TERM)
     name = network.add_constant(name, values, network.arithmetic.weight)
     if is_band:

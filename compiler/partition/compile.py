@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import onnx
 
 from tilewright.compiler.errors import CompileError, FatalError, FloatModel, TooLong, TooSmall
+from tilewright.compiler.importers.narrow_weights import remarks_on_weights
 from tilewright.compiler.importers.remarks import remarks_of
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.front import Front
@@ -51,7 +52,7 @@ def compile_partitioned(
 
     def make(source: Source, kept: Keep | None) -> Program | Partitioned:
         made = _compile(source, machine, options, front, kept, host_floats, host)
-        remarks = remarks_of(source.model)
+        remarks = remarks_of(source.model) | remarks_on_weights(source.model, machine)
         return _with_remarks(made, remarks) if remarks else made
 
     if options.batch is None:

@@ -76,6 +76,13 @@ COMPUTED_NAMES = " or ".join(COMPUTED)
 ENDS = tuple(name for name in STORED_TYPES if name not in COMPUTED)
 """Element types that only inputs, outputs and constants may have."""
 
+WEIGHTS = tuple(
+    name
+    for name, row in STORED_TYPES.items()
+    if row.values.is_signed and row.values.bits in (DEFAULT_TYPE.values.bits, DEFAULT_TYPE.values.bits // 2)
+)
+"""Element types that the weights of a network are quantised to, symmetric, with a scale for each channel."""
+
 SHORT = tuple(name for name, row in STORED_TYPES.items() if row.dtype.name != name)
 """Types that numpy has not, and no `.npy` file."""
 

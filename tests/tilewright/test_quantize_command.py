@@ -55,13 +55,19 @@ def test_shows_each_layer_and_those_that_hurt(
     assert lines[-1].startswith("layers that hurt most: ")
 
 
+def test_says_that_weights_are_narrower(tilewright: Command, model_file: Path, data_file: Path, tmp_path: Path) -> None:
+    command = ("quantize", model_file, "--calibration", data_file, "-o", tmp_path / "w4.onnx", "--weights", "int4")
+    assert "int8, int4 weights, minmax over 8 samples" in " ".join(tilewright(*command).out.split())
+
+
 def test_json_has_what_the_table_shows(tilewright: Command, model_file: Path, data_file: Path, tmp_path: Path) -> None:
     command = ("quantize", model_file, "--calibration", data_file, "-o", tmp_path / "int8.onnx", "--json", "-")
     found = json.loads(tilewright(*command, "--method", "percentile", "--percentile", "99.9").out)
     quantized = api.quantize(model_file, data_file, method="percentile", percentile=99.9)
-    assert {key: found[key] for key in ("method", "activations", "samples", "seed", "warnings")} == {
+    assert {key: found[key] for key in ("method", "activations", "weights", "samples", "seed", "warnings")} == {
         "method": "percentile",
         "activations": "int8",
+        "weights": "int8",
         "samples": 8,
         "seed": None,
         "warnings": list(quantized.warnings),

@@ -25,6 +25,7 @@ class Settings:
     method: str
     percentile: float
     activations: str
+    weights: str
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,9 @@ class Network:
     def quantized_but(self, kept: Iterable[str]) -> tuple[onnx.ModelProto, tuple[LayerNoise, ...]]:
         """The network in QDQ form but for some nodes, and its noise."""
         prepared, name = self.model.prepared, self.model.name
-        made = quantize_model(prepared, self.ranges, self.settings.activations, name, frozenset(kept))
+        made = quantize_model(
+            prepared, self.ranges, self.settings.activations, name, frozenset(kept), self.settings.weights
+        )
         names = dequantized_names(prepared, made)
         return made, measure_noise(prepared, made, names, self.settings.samples, name)
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 from onnx_ir.passes.common import TopologicalSortPass
 
 from tilewright.compiler.errors import CompileError, first_line
+from tilewright.compiler.importers.opsets import WRITTEN_OPSET, convert, opset_of
 from tilewright.compiler.importers.reach import reads
 from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.simplify.binary import BINARY_RULES
@@ -25,6 +26,7 @@ from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, STORED_TYPES
 from tilewright.quantization.gemm import has_plain_bias
+from tilewright.quantization.narrow_weights import PRODUCTS, limit_weights, product_weights
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.silent import silent
 
@@ -62,7 +64,12 @@ DEQUANTIZED = "_DequantizeLinear_Output"
 
 
 def quantize_model(
-    model: onnx.ModelProto, ranges: Mapping[str, Range], activations: str, name: str, kept: Set[str] = frozenset()
+    model: onnx.ModelProto,
+    ranges: Mapping[str, Range],
+    activations: str,
+    name: str,
+    kept: Set[str] = frozenset(),
+    weights: str = DEFAULT_TYPE.name,
 ) -> onnx.ModelProto:
     """The network in QDQ form, but for `kept` nodes and tensors without a range.
 
@@ -70,6 +77,8 @@ def quantize_model(
     """
     from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, TensorData, TensorsData
 
+    if weights != DEFAULT_TYPE.name:
+        model = _for_narrow_weights(model, weights, name)
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     quantized = [node for node in model.graph.node if node.name not in kept and _is_quantized(node, constants)]
     if not quantized:
@@ -80,12 +89,9 @@ def quantize_model(
     excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
     usable = dict(map(_usable, ranges.items()))
     data = {tensor: TensorData(lowest=values.low, highest=values.high) for tensor, values in usable.items()}
-    weight = _quantizers_type(DEFAULT_TYPE.name)
-    options = {
-        "WeightSymmetric": True,
-        "ForceQuantizeNoInputCheck": True,
-        "TensorQuantOverrides": _per_tensor_weights(quantized, constants, weight),
-    }
+    weight = _quantizers_type(weights)
+    own_types = _per_tensor_weights(quantized, constants, weight) | _wider(quantized, constants, weights)
+    options = {"WeightSymmetric": True, "ForceQuantizeNoInputCheck": True, "TensorQuantOverrides": own_types}
     with silent():  # the quantiser's advice does not apply here
         try:
             quantizer = QDQQuantizer(
@@ -230,6 +236,30 @@ def _per_tensor_weights(
     return {name: [{"quant_type": element, "symmetric": True}] for name in sorted(grouped) if name in constants}
 
 
+def _for_narrow_weights(model: onnx.ModelProto, weights: str, name: str) -> onnx.ModelProto:
+    """In the first opset that has such types, with limits of the weights."""
+    if opset_of(model) < WRITTEN_OPSET:
+        model = convert(model, name, WRITTEN_OPSET)
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    return limit_weights(model, product_weights(model.graph.node, constants), STORED_TYPES[weights].values)
+
+
+def _wider(
+    nodes: Sequence[onnx.NodeProto], constants: Mapping[str, onnx.TensorProto], weights: str
+) -> dict[str, list[dict[str, Any]]]:
+    """The usual type for constants that are not weights of products, where those have another one."""
+    if weights == DEFAULT_TYPE.name:
+        return {}
+    others = {
+        tensor
+        for node in nodes
+        for position, tensor in enumerate(node.input)
+        if tensor in constants and (position == 0 or node.op_type not in PRODUCTS)
+    }
+    element = _quantizers_type(DEFAULT_TYPE.name)
+    return {name: [{"quant_type": element, "symmetric": True}] for name in sorted(others)}
+
+
 # -- in and out of the quantiser ---------------------------------------------------------------------------------------
 
 
@@ -243,7 +273,7 @@ def _quantizers_type(name: str) -> Any:
     """What the quantiser calls a type."""
     from onnxruntime.quantization import QuantType
 
-    element = helper.np_dtype_to_tensor_dtype(STORED_TYPES[name].dtype)
+    element = onnx.TensorProto.DataType.Value(name.upper())
     return next(each for each in QuantType if each.tensor_type == element)
 
 

@@ -12,7 +12,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files import write_file
-from tilewright.isa.program.stored_types import DEFAULT_TYPE
+from tilewright.isa.program.stored_types import DEFAULT_TYPE, WEIGHTS
 from tilewright.quantization.attempt import Settings, calibrated
 from tilewright.quantization.chosen_masks import CHOICE
 from tilewright.quantization.costly_ranges import CostlyRange, costly_ranges
@@ -39,6 +39,7 @@ class QuantizedModel:
     layers: tuple[LayerNoise, ...]  # in the network's order
     method: str
     activations: str
+    weights: str
     samples: int
     seed: int | None  # of random samples
     kept: tuple[Kept, ...]  # what stays float although it could be quantised
@@ -91,25 +92,28 @@ def quantize(
     *,
     method: str = "minmax",
     activations: str = DEFAULT_TYPE.name,
+    weights: str = DEFAULT_TYPE.name,
     percentile: float = DEFAULT_PERCENTILE,
     shapes: Shapes | None = None,
     seed: int = 0,
     keep: Sequence[str] = (),
     strict: bool = False,
 ) -> QuantizedModel:
-    """Quantise a float ONNX model to integers of eight bits, in QDQ form.
+    """Quantise a float ONNX model to integers of eight bits, or its weights to four, in QDQ form.
 
     `calibration` is a `.npz` file, arrays by input, or "random" (then `seed` counts, and only cycles have a meaning);
-    `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`; `shapes` the sizes of inputs that the
-    model leaves open. `keep` names nodes or operators that stay float; "auto" stands for those that hurt most, where
-    the outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is an error. The same
-    arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
+    `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`, `weights` one of `WEIGHTS`; `shapes`
+    the sizes of inputs that the model leaves open. `keep` names nodes or operators that stay float; "auto" stands for
+    those that hurt most, where the outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is
+    an error. The same arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
     """
     if activations not in ACTIVATIONS:
         raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
+    if weights not in WEIGHTS:
+        raise InputError(f"no type of weights {weights!r}; there are: {', '.join(WEIGHTS)}")
     float_model = read_float_model(model, shapes, keep)
     samples = read_samples(calibration, float_model.inputs, seed)
-    network = calibrated(float_model, Settings(samples, method, percentile, activations))
+    network = calibrated(float_model, Settings(samples, method, percentile, activations, weights))
     _require_same_function(float_model, samples)
     kept = list(named_nodes(float_model.prepared, [each for each in keep if each != AUTO]))
     named = frozenset(node for each in kept for node in each.nodes)
@@ -122,8 +126,9 @@ def quantize(
     layers = as_one(layers, pieces, float_model.tensors)
     steps = steps_of(quantized, dequantized_names(float_model.prepared, quantized))
     costly = () if samples.seed is not None else costly_ranges(float_model.prepared, layers, steps, samples, name)
+    count, alike = len(samples), float_model.alike
     made = QuantizedModel(
-        content, layers, method, activations, len(samples), samples.seed, tuple(kept), float_model.alike, pieces, costly
+        content, layers, method, activations, weights, count, samples.seed, tuple(kept), alike, pieces, costly
     )
     if strict and costly:
         worst = max(costly, key=lambda each: each.costs_db)

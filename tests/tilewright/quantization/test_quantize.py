@@ -90,6 +90,20 @@ def test_digits_stay_right(method: str) -> None:
     assert agree.mean() >= 0.98
 
 
+@pytest.mark.parametrize("network", NETWORKS)
+def test_weights_of_four_bits_are_those_of_products(network: str) -> None:
+    """A step is sixteen times as wide as with eight bits, which is 24 dB."""
+    model = NETWORKS[network]()
+    quantized = quantize(model, samples(model, 256), weights="int4").model
+    narrow = {name: value for name, value in dequantized_constants(quantized).items() if value.dtype.name == "int4"}
+    read = {real.input[0]: real.output[0] for real in quantized.graph.node if real.op_type == "DequantizeLinear"}
+    users = {node.op_type for node in quantized.graph.node for name in narrow if read[name] in node.input}
+    assert narrow and users <= {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+    assert [o.version for o in quantized.opset_import] == [21]
+    unseen = samples(model, 8, seed=2)
+    assert decibel(run_all(model, unseen), run_all(quantized, unseen)) > AGREES_DB - 24
+
+
 @pytest.mark.parametrize("opset", [7, 9, 11, 22])
 def test_takes_any_opset_and_writes_a_common_one(opset: int) -> None:
     b = FloatBuilder(opset=opset)
@@ -281,6 +295,7 @@ def test_refuses_results_that_are_not_finite() -> None:
     [
         ({"method": "mean"}, "no calibration method 'mean'; there are: minmax, percentile, entropy"),
         ({"activations": "int4"}, "no type of activations 'int4'; there are: int8, uint8"),
+        ({"weights": "uint4"}, "no type of weights 'uint4'; there are: int8, int4"),
         (
             {"method": "percentile", "percentile": 0.999},
             "the percentile is 0.999; expected more than 50 and at most 100, such as 99.99",

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
 from tilewright.isa.machine.engine import Direction
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import FETCH_PORT, Machine
 from tilewright.isa.timing import BURST_BEATS
 from tilewright.rtl.outline import outlined
 
@@ -20,22 +20,42 @@ INCREMENTING = 1
 FETCH = "fetch"
 
 
-def read_clients(machine: Machine) -> tuple[str, ...]:
-    """Who reads DRAM: fetch, then the DMA engines that do, in file order.
+READS, WRITES = ("ar", "r"), ("aw", "w", "b")
+"""The channels of a port through which somebody reads, and of one through which an engine writes."""
+
+
+def port_name(port: int) -> str:
+    """What an AXI port is called at the machine's edge: `m_axi`, `m_axi1`, …"""
+    return f"m_axi{port or ''}"
+
+
+def read_clients(machine: Machine, port: int) -> tuple[str, ...]:
+    """Who reads DRAM through a port: fetch, if it is fetch's, then the DMA engines that do, in file order.
 
     That is the order of their claim to the read address register, and the position is the ID of their bursts.
     """
-    return (FETCH, *(f"dma{position}" for position, _ in enumerate(machine.dma(Direction.IN))))
+    engines = (f"dma{position}" for position, _ in enumerate(machine.on_port(port, Direction.IN)))
+    return (*((FETCH,) if port == FETCH_PORT else ()), *engines)
 
 
-def id_bits(machine: Machine) -> int:
-    """Bits of the ID of a burst."""
-    return (len(read_clients(machine)) - 1).bit_length()
+def read_channels(machine: Machine) -> tuple[int, ...]:
+    """The ports through which somebody reads: each has a read channel."""
+    return tuple(port for port in range(machine.dram.ports) if read_clients(machine, port))
 
 
-def axi_signature(machine: Machine) -> Signature:
-    """AXI4 from the manager's side, without the signals that have a default."""
-    bus_bytes, bits = machine.dram.bus_bytes, id_bits(machine)
+def read_channel_name(port: int) -> str:
+    """What a port's read channel is called within the machine: `read_channel`, `read_channel1`, …"""
+    return f"read_channel{port or ''}"
+
+
+def id_bits(machine: Machine, port: int) -> int:
+    """Bits of the ID of a burst: one at the least, since AXI has it."""
+    return max(1, (len(read_clients(machine, port)) - 1).bit_length())
+
+
+def axi_signature(machine: Machine, port: int) -> Signature:
+    """AXI4 from the manager's side, without the channels that nobody uses and the signals that have a default."""
+    bus_bytes, bits = machine.dram.bus_bytes, id_bits(machine, port)
     address = {
         "id": Out(bits),
         "addr": Out(ADDRESS_BITS),
@@ -55,9 +75,8 @@ def axi_signature(machine: Machine) -> Signature:
     read = {"id": In(bits), "data": In(8 * bus_bytes), "resp": In(2), "last": In(1), "valid": In(1), "ready": Out(1)}
     response = {"id": In(bits), "resp": In(2), "valid": In(1), "ready": Out(1)}
     channels = {"ar": address, "r": read, "aw": address, "w": write, "b": response}
-    return Signature(
-        {f"{name}{member}": direction for name, channel in channels.items() for member, direction in channel.items()}
-    )
+    used = (READS if read_clients(machine, port) else ()) + (WRITES if machine.on_port(port, Direction.OUT) else ())
+    return Signature({f"{name}{member}": way for name in used for member, way in channels[name].items()})
 
 
 def axi_lite_signature(address_bits: int) -> Signature:
@@ -126,23 +145,23 @@ class AddressRegister(wiring.Component):
 
 
 class ReadChannel(wiring.Component):
-    """Puts the bursts of fetch and of DMA engines on the bus, in the order of `read_clients`, and gives each its beats.
+    """Puts the bursts of fetch and of DMA engines on a port, in the order of `read_clients`, and gives each its beats.
 
     Fetch asks for what it has room for and takes each beat at once. Those of an engine wait on the bus until it is
     ready, which it is in the end whatever else happens, so that no beat behind them waits for ever. `is_idle`: every
     beat has come.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, port: int) -> None:
         self.bus_bytes = machine.dram.bus_bytes
-        self.clients = read_clients(machine)
+        self.clients = read_clients(machine, port)
         self.engines = tuple(client for client in self.clients if client != FETCH)
-        bus = axi_signature(machine).members
+        bus = axi_signature(machine, port).members
         super().__init__(
             {
-                **{name: direction for name, direction in bus.items() if name.startswith(("ar", "r"))},
+                **{name: direction for name, direction in bus.items() if name.startswith(READS)},
                 **{f"{client}_request": In(stream.Signature(BurstRequest())) for client in self.clients},
-                "fetch_beat": Out(ReadBeatSignature(self.bus_bytes)),
+                **({"fetch_beat": Out(ReadBeatSignature(self.bus_bytes))} if FETCH in self.clients else {}),
                 **{f"{client}_beat": Out(stream.Signature(ReadBeat(self.bus_bytes))) for client in self.engines},
                 "is_idle": Out(1),
             }

@@ -8,8 +8,9 @@ from amaranth.hdl import Elaboratable, Module, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.engine import Direction, Engine
 from tilewright.isa.machine.machine import Counting, Machine
+from tilewright.rtl.bus import read_channels
 from tilewright.rtl.dispatch import HeadStatus
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.outline import outlined
@@ -54,6 +55,11 @@ class CounterValues(data.StructLayout):
         super().__init__({name: unsigned(COUNTER_BITS) for name in counter_names(machine)})
 
 
+def bus_channels(machine: Machine) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The AXI ports through which bytes are read, and those through which they are written."""
+    return read_channels(machine), machine.ports(Direction.OUT)
+
+
 class Counters(wiring.Component):
     """Counts in every cycle with `is_counting`; `clear` sets all to zero.
 
@@ -63,13 +69,13 @@ class Counters(wiring.Component):
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         count = len(machine.engines)
-        byte_count = range(machine.dram.bus_bytes + 1)
+        read, written = (machine.dram.bus_bytes * len(channels) for channels in bus_channels(machine))
         super().__init__(
             {
                 "is_counting": In(1),
                 "clear": In(1),
-                "bytes_read": In(byte_count),
-                "bytes_written": In(byte_count),
+                "bytes_read": In(range(read + 1)),
+                "bytes_written": In(range(written + 1)),
                 "activities": In(Activity).array(count),
                 "heads": In(HeadStatus(machine)).array(count),
                 "starts": In(1).array(count),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import add, and_
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from tilewright.isa.machine.engine import Direction
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.engine import Direction, Template
+from tilewright.isa.machine.machine import FETCH_PORT, Machine
 from tilewright.isa.machine.memory import Memory
-from tilewright.rtl.bus import ReadChannel, axi_signature
+from tilewright.rtl.bus import READS, ReadChannel, axi_signature, port_name, read_channel_name, read_channels
 from tilewright.rtl.counters import Counters
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fetch import Fetch
@@ -26,7 +28,7 @@ from tilewright.rtl.templates.table import facet_of
 
 
 class Npu(wiring.Component):
-    """A machine with an AXI4 manager to DRAM and an AXI4-Lite subordinate for the host.
+    """A machine with AXI4 managers to DRAM, one a port, and an AXI4-Lite subordinate for the host.
 
     `done` is set from the end of a run, with or without a fault, to the next start; it serves as an interrupt.
     `running` is set in the cycles of a run; `started` and `retired` say, a bit per engine by its number, that
@@ -37,7 +39,7 @@ class Npu(wiring.Component):
         self.machine = machine
         super().__init__(
             {
-                "m_axi": Out(axi_signature(machine)),
+                **{port_name(port): Out(axi_signature(machine, port)) for port in range(machine.dram.ports)},
                 "s_axi": Out(host_signature(machine)),
                 "done": Out(1),
                 "running": Out(1),
@@ -54,10 +56,10 @@ class Npu(wiring.Component):
 
         fetch, dispatch = Fetch(self.machine), Dispatch(self.machine)
         engines = [facet_of(of.template).component(self.machine, of) for of in self.machine.engines.values()]
-        loads, stores = ([engines[engine.number] for engine in self.machine.dma(direction)] for direction in Direction)
-        (store,) = stores
-        reads, counters = ReadChannel(self.machine), Counters(self.machine)
-        units = {"fetch": fetch, "dispatch": dispatch, "read_channel": reads}
+        stores = [engines[engine.number] for engine in self.machine.dma(Direction.OUT)]
+        reads = {port: ReadChannel(self.machine, port) for port in read_channels(self.machine)}
+        counters = Counters(self.machine)
+        units = {"fetch": fetch, "dispatch": dispatch} | {read_channel_name(port): reads[port] for port in reads}
         for name, unit in {**units, **dict(zip(self.machine.engines, engines, strict=True))}.items():
             m.submodules[name] = restart(unit)
         m.d.comb += [
@@ -67,23 +69,24 @@ class Npu(wiring.Component):
             dispatch.is_fetched.eq(fetch.is_finished),
             dispatch.halt.eq(~self.running),
         ]
-        m.d.comb += [engine.regions.eq(registers.regions) for engine in (*loads, store)]
+        m.d.comb += [engines[of.number].regions.eq(registers.regions) for of in self.machine.of(Template.DMA)]
         m.submodules.counters = counters
 
-        wiring.connect(m, fetch.request, reads.fetch_request)
-        wiring.connect(m, reads.fetch_beat, fetch.beat)
+        wiring.connect(m, fetch.request, reads[FETCH_PORT].fetch_request)
+        wiring.connect(m, reads[FETCH_PORT].fetch_beat, fetch.beat)
         wiring.connect(m, fetch.output, dispatch.beats)
-        for load, name in zip(loads, reads.engines, strict=True):
-            wiring.connect(m, load.request, getattr(reads, f"{name}_request"))
-            wiring.connect(m, getattr(reads, f"{name}_beat"), load.beat)
+        for port, channel in reads.items():
+            for of, name in zip(self.machine.on_port(port, Direction.IN), channel.engines, strict=True):
+                wiring.connect(m, engines[of.number].request, getattr(channel, f"{name}_request"))
+                wiring.connect(m, getattr(channel, f"{name}_beat"), engines[of.number].beat)
         for engine, instructions, retires in zip(engines, dispatch.instructions, dispatch.retires, strict=True):
             wiring.connect(m, instructions, engine.instruction)
             m.d.comb += [retires.eq(engine.retire), engine.halt.eq(~self.running)]
         for memory in self.machine.memories.values():
             self.build_memory(m, memory, engines, restart)
-        self.build_bus(m, reads, store)
-        self.build_run(m, registers, reads, store, dispatch, engines)
-        self.build_counters(m, registers, counters, store, dispatch, engines)
+        self.build_ports(m, reads, stores)
+        self.build_run(m, registers, [*reads.values(), *stores], dispatch, engines)
+        self.build_counters(m, registers, counters, stores, dispatch, engines)
         return m
 
     def build_memory(self, m: Module, memory: Memory, engines: Sequence[Any], restart: Callable) -> None:
@@ -104,25 +107,26 @@ class Npu(wiring.Component):
             (user,) = {of.engine for of in formats if memory.name in (table.memory for table in of.tables)}
             wiring.connect(m, engines[user.number].lookups[memory.name], unit.lookup)
 
-    def build_bus(self, m: Module, reads: ReadChannel, store: StoreEngine) -> None:
-        for name, member in axi_signature(self.machine).members.items():
-            unit = getattr(reads if name.startswith(("ar", "r")) else store, name)
-            outside = getattr(self.m_axi, name)
-            m.d.comb += outside.eq(unit) if member.flow is Out else unit.eq(outside)
+    def build_ports(self, m: Module, reads: Mapping[int, ReadChannel], stores: Sequence[StoreEngine]) -> None:
+        writes = {store.engine.dma.port: store for store in stores}
+        for port in range(self.machine.dram.ports):
+            for name, member in axi_signature(self.machine, port).members.items():
+                unit = getattr(reads[port] if name.startswith(READS) else writes[port], name)
+                outside = getattr(getattr(self, port_name(port)), name)
+                m.d.comb += outside.eq(unit) if member.flow is Out else unit.eq(outside)
 
     def build_run(
         self,
         m: Module,
         registers: Registers,
-        reads: ReadChannel,
-        store: StoreEngine,
+        on_bus: Sequence[ReadChannel | StoreEngine],
         dispatch: Dispatch,
         engines: Sequence[Any],
     ) -> None:
         """A run: from the start until all is done, or to the first fault and the end of what is open on the bus."""
         has_ended, has_fault, fault = Signal(), Signal(), Signal(FAULT_LAYOUT)
         m.d.comb += [
-            self.done.eq(has_ended & reads.is_idle & store.is_idle),
+            self.done.eq(reduce(and_, (unit.is_idle for unit in on_bus), has_ended)),
             registers.is_busy.eq(self.running | (has_ended & ~self.done)),
             registers.is_done.eq(self.done),
             registers.has_fault.eq(has_fault & self.done),
@@ -144,16 +148,17 @@ class Npu(wiring.Component):
         m: Module,
         registers: Registers,
         counters: Counters,
-        store: StoreEngine,
+        stores: Sequence[StoreEngine],
         dispatch: Dispatch,
         engines: Sequence[Any],
     ) -> None:
         bus_bytes = self.machine.dram.bus_bytes
+        buses = [getattr(self, port_name(port)) for port in read_channels(self.machine)]
         m.d.comb += [
             counters.clear.eq(registers.start),
             counters.is_counting.eq(self.running & ~dispatch.is_done),
-            counters.bytes_read.eq(Mux(self.m_axi.rvalid & self.m_axi.rready, bus_bytes, 0)),
-            counters.bytes_written.eq(store.bytes_written),
+            counters.bytes_read.eq(reduce(add, (Mux(bus.rvalid & bus.rready, bus_bytes, 0) for bus in buses))),
+            counters.bytes_written.eq(reduce(add, (store.bytes_written for store in stores))),
             registers.counters.eq(counters.values),
         ]
         for number, engine in enumerate(engines):

@@ -12,7 +12,7 @@ from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.isa.timing import word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
-from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
+from tilewright.rtl.bus import INCREMENTING, WRITES, AddressRegister, axi_signature
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
@@ -39,12 +39,12 @@ class StoreEngine(wiring.Component):
         self.bus_bytes = machine.dram.bus_bytes
         self.memories = tuple(port.memory for port in read_ports(machine) if port.engine is self.engine)
         self.bursts, self.reader = Bursts(machine, self.formats), Reader(machine, engine)
-        bus = axi_signature(machine).members
+        bus = axi_signature(machine, engine.dma.port).members
         super().__init__(
             {
                 **engine_members(machine),
                 "regions": In(RegionTable(machine)),
-                **{name: direction for name, direction in bus.items() if name.startswith(("aw", "w", "b"))},
+                **{name: direction for name, direction in bus.items() if name.startswith(WRITES)},
                 **read_members(machine, self.engine),
                 "bytes_written": Out(range(self.bus_bytes + 1)),  # enabled in the beat formed in this cycle
                 "is_idle": Out(1),

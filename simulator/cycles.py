@@ -29,6 +29,8 @@ from tilewright.simulator.kernel.layout import (
     ENGINES,
     IDLE,
     KINDS,
+    PORT_RINGS,
+    PORTS,
     STALL_DRAM,
     STALL_PORT,
     STALL_WEIGHTS,
@@ -103,6 +105,8 @@ class _Reset:
         columns.pop("width")
         rings = _rings(machine, len(code), figures, self._askers)
         places = {f"at_{name}": self._place(ring) for name, ring in rings.items()}
+        for port in self.machine[0][PORTS]:
+            _fill(port, {f"at_{name}": self._place(ring) for name, ring in _port_rings(figures).items()})
         beats = -(-program.limits["program"] // figures["bus_bytes"])
         _fill(self.machine[0], {**figures, **columns, **places, "program_beats": beats, "has_news": 1})
         self.q = np.concatenate(self._stretches)
@@ -131,7 +135,8 @@ class _Reset:
 
 def _record(machine: Machine) -> np.dtype[np.void]:
     records = {kind: of for template in Template for kind, of in facet_of(template).records.items()}
-    return machine_record(len(machine.engines), {kind: (records[kind], len(_of_kind(machine, kind))) for kind in KINDS})
+    rows = {kind: (records[kind], len(_of_kind(machine, kind))) for kind in KINDS}
+    return machine_record(len(machine.engines), machine.dram.ports, rows)
 
 
 def _of_kind(machine: Machine, kind: str) -> list[Engine]:
@@ -174,8 +179,6 @@ def _rings(
     ports = sum(memory.banks for memory in machine.memories.values())
     sizes = {
         **dict.fromkeys(("ask", "grant"), len(askers)),
-        **dict.fromkeys(("read_owner", "read_first", "read_beats"), figures["read_slots"]),
-        **dict.fromkeys(("response_at", "response_last", "response_owner"), figures["response_slots"]),
         **dict.fromkeys(("dispatched_at", "started_at", "retired_at"), instructions),
     }
     return {name: np.zeros(size, np.int64) for name, size in sizes.items()} | {
@@ -184,3 +187,12 @@ def _rings(
         "written_at": np.full(ports, -1, np.int64),
         "read_turn": np.full(ports, len(askers) - 1, np.int64),  # the final requester, as after reset
     }
+
+
+def _port_rings(figures: Mapping[str, int]) -> dict[str, NDArray[np.int64]]:
+    """What `q` holds for an AXI port, after reset."""
+    sizes = {
+        **dict.fromkeys(("read_owner", "read_first", "read_beats"), figures["read_slots"]),
+        **dict.fromkeys(("response_at", "response_last", "response_owner"), figures["response_slots"]),
+    }
+    return {name: np.zeros(sizes[name], np.int64) for name in PORT_RINGS}

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from tilewright.isa.machine.engine import Template
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import FETCH_PORT, Machine
+from tilewright.isa.pages.show import port_users
 from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
 from tilewright.isa.templates.table import works_of
 from tilewright.isa.templates.work import Work
 from tilewright.simulator.cycle_owners import IDLE, cycle_owners
 from tilewright.simulator.losses import Loss, in_flight_order, loss_of
-from tilewright.simulator.run_profile import DramBytes, LayerProfile, Resource, RunProfile
+from tilewright.simulator.run_profile import DramBytes, LayerProfile, PortTraffic, Resource, RunProfile
 
 
 def profile(program: Program, counters: RunCounters) -> RunProfile:
@@ -35,26 +36,46 @@ def profile(program: Program, counters: RunCounters) -> RunProfile:
         dram_bytes=DramBytes(counters.dram_bytes_read, counters.dram_bytes_written),
         layers=layers,
         engines=counters.engines,
+        axi_ports=_ports(machine, works, sum(fetched), counters.cycles),
     )
 
 
 def _bound_cycles(machine: Machine, works: Sequence[Work], fetched: int) -> dict[Resource, int]:
     """What may bound instructions of so many beats from below, in cycles; of equal ones the first counts.
 
-    Engines of a kind share their work.
+    Engines of a kind share their work; each AXI port moves what its own ask for.
     """
     arrays, vectors = max(1, len(machine.of(Template.SYSTOLIC))), max(1, len(machine.of(Template.VECTOR)))
     return {
         Resource.COMPUTE: -(-sum(work.vectors for work in works) // arrays),
-        Resource.DRAM: max(_read_beats(works, fetched), sum(work.write_beats for work in works)),
+        Resource.DRAM: max(max(ways) for ways in _port_beats(machine, works, fetched)),
         Resource.VECTOR: -(-sum(work.iterations for work in works) // vectors),
         Resource.WEIGHTS: -(-sum(work.weight_rows for work in works) // arrays),
     }
 
 
-def _read_beats(works: Sequence[Work], fetched: int) -> int:
-    """Those of instructions, their own fetch included."""
-    return sum(work.read_beats for work in works) + fetched
+def _port_beats(machine: Machine, works: Sequence[Work], fetched: int) -> list[tuple[int, int]]:
+    """For each AXI port the beats of instructions, read and written; their own fetch is included."""
+    reads, writes = ([0] * machine.dram.ports for _ in range(2))
+    reads[FETCH_PORT] += fetched
+    for work in works:
+        reads[work.port] += work.read_beats
+        writes[work.port] += work.write_beats
+    return list(zip(reads, writes, strict=True))
+
+
+def _ports(machine: Machine, works: Sequence[Work], fetched: int, cycles: int) -> tuple[PortTraffic, ...]:
+    """What passes each port, if there are several."""
+    if machine.dram.ports == 1:
+        return ()
+    written = [0] * machine.dram.ports
+    for work in works:
+        written[work.port] += work.bytes_written
+    beats, users = _port_beats(machine, works, fetched), port_users(machine)
+    return tuple(
+        PortTraffic(tuple(who), reads * machine.dram.bus_bytes, own, max(reads, writes) / max(1, cycles))
+        for who, own, (reads, writes) in zip(users, written, beats, strict=True)
+    )
 
 
 def _fetched_beats(program: Program) -> list[int]:
@@ -103,7 +124,7 @@ def _layer_profile(
         array_macs=array_macs,
         utilisation=utilisation(array_macs, cycles, machine),
         dram_bytes=DramBytes(
-            _read_beats(works, fetched) * machine.dram.bus_bytes,
+            sum(reads for reads, _ in _port_beats(machine, works, fetched)) * machine.dram.bus_bytes,
             sum(work.bytes_written for work in works),
         ),
         bound_cycles=bounds,

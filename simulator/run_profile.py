@@ -42,6 +42,16 @@ class DramBytes:
 
 
 @dataclass(frozen=True, slots=True)
+class PortTraffic:
+    """Bytes over one AXI port, and of the run's cycles the share that its busier way needs for them."""
+
+    users: tuple[str, ...]  # fetch, and engines
+    read: int
+    written: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class LayerProfile:
     """What a layer cost. Its cycles are its own: those of all layers are the cycles of the run."""
 
@@ -61,7 +71,8 @@ class LayerProfile:
 class RunProfile:
     """What a run cost. `engines` is by the engines' names, and empty where the hardware does not count.
 
-    `images` is how many images a run takes; None for a program that is not compiled for a batch.
+    `images` is how many images a run takes; None for a program that is not compiled for a batch. `axi_ports` is empty
+    for a machine of one.
     """
 
     isa: str
@@ -75,6 +86,7 @@ class RunProfile:
     engines: Mapping[str, EngineCounters]
     host_nodes: tuple[HostNode, ...] = ()
     images: int | None = None
+    axi_ports: tuple[PortTraffic, ...] = ()
 
     @property
     def cycles_per_image(self) -> float:

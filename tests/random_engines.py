@@ -42,13 +42,14 @@ def random_engines(seed: int) -> dict[str, Any]:
         memories |= {"par": None, "lut": None}
         instructions |= {"load_par": None, "load_lut": None}
     _add_loads(rng, loads, [name for name in ("act", "acc", "par") if memories[name]], engines, instructions)
+    ports = _add_ports(random.Random(f"ports {seed}"), engines, instructions)
     return {
         "extends": "base16",
         "name": f"engines{seed}",
         "array": {"rows": lanes, "cols": lanes} if arrays else None,
         "lanes": lanes,
         "wait_bits": 10,
-        "dram": {"bus_bytes": rng.choice([2, 4, 8]), "latency_cycles": rng.randint(1, 80)},
+        "dram": {"bus_bytes": rng.choice([2, 4, 8]), "latency_cycles": rng.randint(1, 80), "ports": ports},
         "memories": memories,
         "engines": engines,
         "instructions": instructions,
@@ -139,6 +140,31 @@ def _add_loads(
         instructions[f"load_{memory}"] = {"engine": rng.sample(names, rng.randint(1, count))}
     for name in names[1:]:
         instructions["load_act"]["engine"] = list(dict.fromkeys([*instructions["load_act"]["engine"], name]))
+
+
+def _add_ports(rng: random.Random, engines: dict[str, Any], instructions: dict[str, Any]) -> int:
+    """AXI ports, up to one more than loads, each with a load or a store or both; some machines have two stores."""
+    loads = [name for name in ("load", "load2", "load3") if name == "load" or name in engines]
+    ports = rng.randint(1, len(loads) + 1)
+    for name, port in zip(loads, rng.sample(range(ports), min(ports, len(loads))), strict=False):
+        engines[name] = {**engines.get(name, {}), "port": port}
+    used = {engines[name].get("port", 0) for name in loads if name in engines} | {0}
+    unused = [port for port in range(ports) if port not in used]
+    engines["store"]["port"] = unused[0] if unused else rng.randrange(ports)
+    if ports > 1 and rng.random() < 0.6:
+        port = rng.choice([port for port in range(ports) if port != engines["store"]["port"]])
+        engines["store2"] = {
+            "template": "dma",
+            "port": port,
+            "queue": rng.randint(1, 3),
+            "contexts": rng.randint(2, 3),
+            "bursts": rng.randint(1, 3),
+            "beats": rng.randint(1, 4),
+            "reads": ["act", "acc"],
+            "writes": ["dram"],
+        }
+        instructions |= {name: {"engine": ["store", "store2"]} for name in ("store_act", "store_acc")}
+    return ports
 
 
 def machine_of_engines(seed: int) -> Machine:

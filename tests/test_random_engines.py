@@ -1,6 +1,6 @@
 """Machines with any number of engines of each template: the simulator is the hardware, and programs keep their meaning.
 
-`python -m tests.random_engines SEED` prints a machine. The long ring builds thirty of them.
+They have several AXI ports, too. `python -m tests.random_engines SEED` prints a machine. The long ring builds thirty.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import pytest
 from tests.random_engines import machine_of_engines
 from tests.rings import long_beyond
 from tests.test_simulator_equals_rtl import assert_equal, random_jobs
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Direction, Template
 
 MACHINES = 30
 
-ALL_OF_THEM = long_beyond(2, range(MACHINES))
+ALL_OF_THEM = long_beyond(3, [2, 0, 1, *range(3, MACHINES)])
+"""The first of them has two ports, and a load and a store on each."""
 
 
 def test_random_machines_have_none_to_three_engines_of_each_template() -> None:
@@ -26,7 +27,20 @@ def test_random_machines_have_none_to_three_engines_of_each_template() -> None:
         for template, seen in counts.items():
             seen.add(found[template])
 
-    assert counts == {Template.DMA: {2, 3, 4}, Template.SYSTOLIC: {0, 1, 2, 3}, Template.VECTOR: {0, 1, 2, 3}}
+    assert counts == {Template.DMA: {2, 3, 4, 5}, Template.SYSTOLIC: {0, 1, 2, 3}, Template.VECTOR: {0, 1, 2, 3}}
+
+
+def test_random_machines_have_ports_for_loads_alone_for_stores_alone_and_for_both() -> None:
+    machines = [machine_of_engines(seed) for seed in range(MACHINES)]
+    found = {
+        tuple(bool(machine.on_port(port, direction)) for direction in Direction)
+        for machine in machines
+        for port in range(1, machine.dram.ports)
+    }
+
+    assert found == {(True, False), (False, True), (True, True)}
+    assert {machine.dram.ports for machine in machines} == {1, 2, 3, 4}
+    assert {len(machine.dma(Direction.OUT)) for machine in machines} == {1, 2}
 
 
 @pytest.mark.slow

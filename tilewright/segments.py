@@ -19,7 +19,7 @@ from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.state import EngineCounters, RunCounters
 from tilewright.simulator.profile import utilisation
-from tilewright.simulator.run_profile import DramBytes, Resource, RunProfile
+from tilewright.simulator.run_profile import DramBytes, PortTraffic, Resource, RunProfile
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -192,7 +192,19 @@ def summed_profile(profiles: Sequence[RunProfile], machine: Machine, host_nodes:
             for name in machine.engines
         },
         host_nodes=tuple(host_nodes),
+        axi_ports=tuple(_summed_port(each, cycles) for each in zip(*map(_weighed, profiles), strict=True)),
     )
+
+
+def _weighed(profile: RunProfile) -> list[tuple[PortTraffic, float]]:
+    """Each port's traffic, and the cycles that it needs."""
+    return [(port, port.share * profile.cycles) for port in profile.axi_ports]
+
+
+def _summed_port(traffic: Sequence[tuple[PortTraffic, float]], cycles: int) -> PortTraffic:
+    """One port's, over programs that run one after the other."""
+    read, written = sum(port.read for port, _ in traffic), sum(port.written for port, _ in traffic)
+    return PortTraffic(traffic[0][0].users, read, written, sum(busy for _, busy in traffic) / max(1, cycles))
 
 
 def _summed_engine(counters: Sequence[EngineCounters]) -> EngineCounters:

@@ -10,7 +10,7 @@ from tilewright.isa.machine.machine import Machine
 def least_cycles(needs: Needs, machine: Machine) -> int:
     """A lower bound of the cycles of a network on a machine, if no node of it runs on the host."""
     engines = products_a_cycle(machine)
-    beats = -(-needs.weight_bytes // machine.dram.bus_bytes)
+    beats = -(-needs.weight_bytes // machine.read_bytes)
     return max(-(-needs.products // engines) if engines else 0, beats)
 
 

@@ -21,8 +21,8 @@ from tilewright.isa.templates.dma import dram_operand, moved_word_bytes
 from tilewright.isa.timing import can_be_refused
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.beats import Window
-from tilewright.rtl.bus import ReadChannel
-from tilewright.rtl.counters import Counters
+from tilewright.rtl.bus import ReadChannel, id_bits
+from tilewright.rtl.counters import Counters, bus_channels
 from tilewright.rtl.datapath import VectorDatapath, looked_up, result_bits, source_bits, table_address_bits
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fetch import Fetch
@@ -77,7 +77,7 @@ def _(part: Fifo | BlockFifo) -> Hashable:
 def _(part: Counters) -> Hashable:
     machine = part.machine
     engines = tuple((engine.name, engine.number, engine.template) for engine in machine.engines.values())
-    return machine.counting, engines, machine.dram.bus_bytes
+    return machine.counting, engines, machine.dram.bus_bytes, bus_channels(machine)
 
 
 @facts_of.register
@@ -144,10 +144,15 @@ def _(part: Dispatch) -> Hashable:
     return engines, tuple(part.kept), waits, machine.wait_bits, lengths, machine.dram.bus_bytes
 
 
-@facts_of.register(LoadEngine)
-@facts_of.register(StoreEngine)
-def _(part: LoadEngine | StoreEngine) -> Hashable:
+@facts_of.register
+def _(part: LoadEngine) -> Hashable:
     return _of_engine(part.machine, part.engine)
+
+
+@facts_of.register
+def _(part: StoreEngine) -> Hashable:
+    """Its port's address channel has an ID, which it leaves at 0."""
+    return _of_engine(part.machine, part.engine), id_bits(part.machine, part.engine.dma.port)
 
 
 @facts_of.register(MmaEngine)

@@ -16,6 +16,7 @@ from tilewright.codesign.price.storage import StorageOptions, options, whole
 from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.block import Block
+from tilewright.rtl.bus import read_channel_name, read_channels
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.npu import Npu
 from tilewright.rtl.systolic import SystolicArray
@@ -29,14 +30,14 @@ UNITS: Mapping[str, str] = {
     "counters": "counters",
     "fetch": "fetch",
     "dispatch": "dispatch",
-    "read_channel": "read channel",
 }
-"""What a report calls the hardware at a path that every machine has."""
+"""What a report calls the hardware at a path that every machine has once."""
 
 
 def units_of(machine: Machine) -> dict[str, str]:
     """What a report calls the hardware at a path; queues and the arbiters of memories have units of their own."""
-    units = dict(UNITS)
+    channels = [read_channel_name(port) for port in read_channels(machine)]
+    units = {**UNITS, **{name: name.replace("_", " ") for name in channels}}
     for engine in machine.engines.values():
         units |= facet_of(engine.template).units(engine)
     return units

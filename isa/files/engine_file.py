@@ -9,7 +9,7 @@ from tilewright.isa.files.keys import ENGINE_SECTIONS, ENGINES, OFF_CHIP, TEMPLA
 from tilewright.isa.files.reader import Reader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.key_kinds import EngineKind
-from tilewright.isa.machine.engine import Direction, Engine, Systolic
+from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.table import facet_of
 
@@ -99,9 +99,6 @@ class EngineReader:
             usual = [name for name, other in USUAL_KINDS.items() if other == kind]
             if kind.direction is not None and not found:
                 self._reader.complain(tree.where, PATH, f"the key {usual[0]!r} is missing: a {kind}")
-            elif kind.direction is Direction.OUT and len(found) > 1:
-                message = f"expected one {kind}, not {len(found)}: {', '.join(found)}; beats of one bus cannot be mixed"
-                self._reader.complain(tree.where, PATH, message)
         if len(kinds) > MOST_ENGINES:
             message = f"has {len(kinds)} engines; expected at most {MOST_ENGINES}, each with a wait count in every word"
             self._reader.complain(tree.where, PATH, message)

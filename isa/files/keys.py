@@ -29,6 +29,7 @@ from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS
 from tilewright.isa.machine.engine import Direction, Template
 from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, Counting
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.templates.dma import MOST_PORTS
 from tilewright.isa.templates.table import facet_of
 from tilewright.isa.timing import BURST_BEATS
 
@@ -41,10 +42,15 @@ ARRAY_KEYS = {
 }
 
 DRAM_KEYS = {
-    "bus_bytes": Key(Whole(1, 128, is_power_of_two=True), "Bytes that the AXI4 bus moves in a cycle: a power of two."),
+    "bus_bytes": Key(Whole(1, 128, is_power_of_two=True), "Bytes that an AXI4 port moves in a cycle: a power of two."),
     "latency_cycles": Key(Whole(1, 10_000), "Cycles from a read's address to its first beat, on an idle memory."),
-    "outstanding_beats": Key(Whole(BURST_BEATS, 4096), "Beats of read data that the load engine asks for ahead."),
+    "outstanding_beats": Key(Whole(BURST_BEATS, 4096), "Beats of read data that each load engine asks for ahead."),
     "offset_bits": Key(Whole(12, 40), "Width of a byte offset into a DRAM region."),
+    "ports": Key(
+        Whole(1, MOST_PORTS),
+        "AXI4 ports, each a bus of its own for the DMA engines that say its number; 1 if left out. Fetch is on port 0.",
+        is_needed=False,
+    ),
 }
 
 DEPTH = Whole(1, 1 << 24)

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import yaml
 
 from tilewright.isa.errors import IsaError
+from tilewright.isa.files.dram_ports import check_ports
 from tilewright.isa.files.engine_file import EngineReader
 from tilewright.isa.files.expression import names_in
 from tilewright.isa.files.instruction_context import MachineSizes
@@ -93,6 +94,7 @@ class _Builder:
         counting = self._read_counting(top.get("counters"))
         self._read_memories(top.get("memories"))
         self._engines = EngineReader(self.reader, self._places()).read(top.get("engines"), array, lanes)
+        check_ports(self.reader, self._engines, dram.ports, top.get("engines"), top.get("dram"))
         formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
         if self.reader.complaint_count:
             raise MachineFileError(self.reader.complaints())
@@ -178,8 +180,8 @@ class _Builder:
 
     def _read_dram(self, tree: Tree | None) -> Dram:
         keys = self.reader.mapping(tree, "dram", DRAM_KEYS)
-        numbers = {key: self.reader.number(keys, "dram", key, DRAM_KEYS) for key in DRAM_KEYS}
-        return Dram(**numbers)
+        said = [key for key, known in DRAM_KEYS.items() if known.is_needed or key in keys]
+        return Dram(**{key: self.reader.number(keys, "dram", key, DRAM_KEYS) for key in said})
 
     def _read_memories(self, tree: Tree | None) -> None:
         for name, child in self.reader.open_mapping(tree, "memories").items():

@@ -86,6 +86,13 @@ class Reader:
         """As `number`, for a key that may be left out."""
         return self.number(children, path, key, keys) if key in children else default
 
+    def is_faulty(self, tree: Tree | None) -> bool:
+        """Whether the number read there is a stand-in."""
+        if tree is None:
+            return False
+        uses = names_in(tree.value) if isinstance(tree.value, str) else frozenset()
+        return bool(uses & self.faulty_names) or any(where == tree.where for where, _ in self._complaints)
+
     def integer(self, tree: Tree | None, path: str, kind: Whole) -> int:
         """A number or expression; the kind's `low` stands in for one that is wrong or missing."""
         low, high = kind.low, kind.high

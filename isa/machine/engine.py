@@ -30,6 +30,7 @@ class Dma:
     contexts: int  # instructions started and not yet completed
     bursts: int  # in: addressed and not all packed; out: addressed and not all sent
     beats: int  # in: beats that came and are not packed; out: as much of words that are read and not yet sent
+    port: int = 0  # the AXI port that it is on
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ from tilewright.isa.machine.shown import html_table
 USUAL_FETCH_BEATS = 64
 """Beats of program that fetch holds, where the machine's file says nothing else."""
 
+FETCH_PORT = 0
+"""The AXI port through which programs are fetched."""
+
 
 class Counting(StrEnum):
     """What a machine counts of its runs."""
@@ -53,7 +56,7 @@ class Machine:
         kib = sum(memory.bytes for memory in self.memories.values()) / 1024
         return (
             f"<Machine {self.name}: {self.arrays_text}, {self.lanes} lanes, "
-            f"{kib:g} KiB on chip, {self.dram.bus_bytes} bytes a cycle; {len(self.formats)} instructions>"
+            f"{kib:g} KiB on chip, {self.bus_text}; {len(self.formats)} instructions>"
         )
 
     def _repr_html_(self) -> str:
@@ -113,6 +116,25 @@ class Machine:
         """The machine with vector engines of another width, to look at the hardware of some lanes: it runs nothing."""
         narrow = {e.name: replace(e, settings=replace(e.vector, lanes=lanes)) for e in self.of(Template.VECTOR)}
         return replace(self, lanes=lanes, engines={**self.engines, **narrow})
+
+    def on_port(self, port: int, direction: Direction) -> tuple[Engine, ...]:
+        """The DMA engines of a direction that are on an AXI port, in file order."""
+        return tuple(engine for engine in self.dma(direction) if engine.dma.port == port)
+
+    def ports(self, direction: Direction) -> tuple[int, ...]:
+        """The AXI ports on which a DMA engine moves words this way."""
+        return tuple(port for port in range(self.dram.ports) if self.on_port(port, direction))
+
+    @cached_property
+    def read_bytes(self) -> int:
+        """Bytes that DMA engines can read in a cycle, through all AXI ports."""
+        return self.dram.bus_bytes * len(self.ports(Direction.IN))
+
+    @property
+    def bus_text(self) -> str:
+        """Its bus in words: `16 bytes a cycle`, `2 ports of 16 bytes a cycle`."""
+        ports = f"{self.dram.ports} ports of " if self.dram.ports > 1 else ""
+        return f"{ports}{self.dram.bus_bytes} bytes a cycle"
 
     def formats_of(self, of: Engine | Template) -> tuple[InstructionFormat, ...]:
         """The instructions of an engine, or of all engines of a kind."""

@@ -122,3 +122,4 @@ class Dram:
     latency_cycles: int  # from a read address accepted to its first beat, on an idle memory
     outstanding_beats: int  # beats of read data that the load engine asks for ahead
     offset_bits: int  # width of a byte offset into a region
+    ports: int = 1  # of AXI, each a bus of its own; fetch is on the first, a DMA engine on the one that it says

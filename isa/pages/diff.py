@@ -59,6 +59,11 @@ def _change(key: str, a: object, b: object) -> Iterator[str]:
         yield f"{key}: {a} → {b}"
 
 
+def _said(value: object) -> object:
+    """A setting as a file says it; those that it may leave to the machine have no value of their own."""
+    return "usual" if value is None else value
+
+
 def _memories(a: Mapping[str, Memory], b: Mapping[str, Memory]) -> Iterator[str]:
     for name in _all_names(a, b):
         path = f"memories.{name}"
@@ -100,7 +105,7 @@ def _engines(a: Machine, b: Machine) -> Iterator[str]:
         old, new = asdict(engine.settings), asdict(other.settings)
         sizes = () if isinstance(engine.settings, Systolic) else facet_of(engine.template).keys(old.get("direction"))
         for key in sizes:  # those of an array are told above
-            yield from _change(f"engines.{name}.{key}", old[key] or "usual", new.get(key) or "usual")
+            yield from _change(f"engines.{name}.{key}", _said(old[key]), _said(new.get(key)))
         yield from _reach(f"engines.{name}.reads", engine.reads, other.reads)
         yield from _reach(f"engines.{name}.writes", engine.writes, other.writes)
 

@@ -15,7 +15,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS, Element
 from tilewright.isa.pages.manual_instruction import instruction_section
 from tilewright.isa.pages.markdown import markdown_table
-from tilewright.isa.pages.show import kib_text, lengths_text
+from tilewright.isa.pages.show import kib_text, lengths_text, port_users
 from tilewright.isa.program.faults import FAULT_CAUSES
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 
@@ -97,11 +97,19 @@ def _memories(machine: Machine) -> list[str]:
         "all words are zero.",
         "",
         f"An address in DRAM is a region and an offset of {dram.offset_bits} bits, which counts bytes. The regions are "
-        f"{regions}. The host sets a base and a limit for each. The bus moves {dram.bus_bytes} bytes in each beat. A "
-        f"burst has up to {BURST_BEATS} beats and does not cross a {BURST_BOUNDARY_BYTES}-byte boundary. The memory "
-        f"answers {dram.latency_cycles} cycles after a request.",
+        f"{regions}. The host sets a base and a limit for each. {_bus(machine)} moves {dram.bus_bytes} bytes in each "
+        f"beat. A burst has up to {BURST_BEATS} beats and does not cross a {BURST_BOUNDARY_BYTES}-byte boundary. The "
+        f"memory answers {dram.latency_cycles} cycles after a request.",
         "",
     ]
+
+
+def _bus(machine: Machine) -> str:
+    """Who moves the bytes: the subject of a sentence."""
+    if machine.dram.ports == 1:
+        return "The bus"
+    ports = "; ".join(f"{port} for {', '.join(who)}" for port, who in enumerate(port_users(machine)))
+    return f"The bus has {machine.dram.ports} ports: {ports}. Each"
 
 
 def _element_text(element: Element) -> str:

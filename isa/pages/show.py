@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.engine import Engine, Template
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.engine import Direction, Engine, Template
+from tilewright.isa.machine.machine import FETCH_PORT, Machine
 from tilewright.isa.machine.memory import Element, Memory
 from tilewright.isa.timing import vec_stages
 
@@ -43,7 +43,7 @@ def list_machines(machines: Sequence[Machine]) -> Table:
             " ".join(_size(engine) for engine in m.of(Template.SYSTOLIC)) or "none",
             m.lanes,
             ", ".join(f"{memory.name} {kib_text(memory)}" for memory in m.memories.values()),
-            m.dram.bus_bytes,
+            m.dram.bus_bytes if m.dram.ports == 1 else f"{m.dram.ports} × {m.dram.bus_bytes}",
         )
         for m in machines
     )
@@ -65,6 +65,7 @@ def _machine(machine: Machine) -> Table:
         ("lanes", f"{machine.lanes} elements a word of the vector engine"),
         ("rounding", f"ties: {machine.rounding.value}"),
         ("bus", f"{dram.bus_bytes} bytes a beat, {dram.latency_cycles} cycles latency"),
+        *((f"port {port}", ", ".join(who)) for port, who in enumerate(port_users(machine)) if dram.ports > 1),
         ("memories", f"{sum(m.bytes for m in machine.memories.values()) / 1024:g} KiB in all"),
         ("instructions", f"{lengths_text(machine)} bytes, wait counts of {machine.wait_bits} bits"),
         ("hash", machine.hash[:16]),
@@ -100,7 +101,8 @@ def _statements(machine: Machine) -> Table:
 
 def peak_rates(machine: Machine) -> Table:
     """What the machine does at best. Below the ridge point, in MACs a byte of DRAM traffic, the bus bounds a layer."""
-    macs, bus = machine.products_a_cycle, machine.dram.bus_bytes
+    macs, dram = machine.products_a_cycle, machine.dram
+    reads, writes = machine.read_bytes, dram.bus_bytes * len(machine.ports(Direction.OUT))
     arrays, vectors = machine.of(Template.SYSTOLIC), machine.of(Template.VECTOR)
     array = "arrays" if len(arrays) > 1 else "array"
     vector = "vector engines" if len(vectors) > 1 else "vector engine"
@@ -109,8 +111,12 @@ def peak_rates(machine: Machine) -> Table:
         (vector, len(vectors), "words a cycle"),
         (vector, len(vectors) * machine.lanes, "elements a cycle"),
         *((str(e) if len(vectors) > 1 else vector, vec_stages(machine, e), "stages") for e in vectors),
-        ("DRAM, each way", bus, "bytes a cycle"),
-        ("ridge point", macs / bus, "MACs a byte"),
+        *(
+            [("DRAM, each way", reads, "bytes a cycle")]
+            if dram.ports == 1
+            else [("DRAM, reading", reads, "bytes a cycle"), ("DRAM, writing", writes, "bytes a cycle")]
+        ),
+        ("ridge point", macs / reads, "MACs a byte"),
         *(
             ("weight tile, on chip", rows, "cycles, hidden behind as many vectors")
             for rows in dict.fromkeys(engine.array.rows for engine in arrays)
@@ -146,6 +152,14 @@ def lengths_text(machine: Machine) -> str:
     """The fewest and the most bytes of an instruction: `24 to 48`."""
     lengths = {format.bytes for format in machine.formats.values()}
     return " to ".join(map(str, dict.fromkeys((min(lengths), max(lengths)))))
+
+
+def port_users(machine: Machine) -> list[list[str]]:
+    """Who is on each AXI port: fetch, and DMA engines in file order."""
+    users: list[list[str]] = [["fetch"] if port == FETCH_PORT else [] for port in range(machine.dram.ports)]
+    for engine in machine.of(Template.DMA):
+        users[engine.dma.port].append(engine.name)
+    return users
 
 
 def loops_text(format: InstructionFormat) -> str:

@@ -22,6 +22,9 @@ from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, dma_round_t
 USUAL = {Direction.IN: Dma(Direction.IN, 4, 16, 2), Direction.OUT: Dma(Direction.OUT, 2, 2, 3)}
 """What an engine has under way where the machine's file says nothing else: more makes no network faster."""
 
+MOST_PORTS = 16
+"""AXI ports of a machine, at the most."""
+
 
 class DmaFacet(Facet):
     """Instructions that move one operand; an engine of each direction."""
@@ -40,6 +43,7 @@ class DmaFacet(Facet):
             "contexts": (Whole(2, 16), "Instructions that are started and not yet completed", usual.contexts),
             "bursts": (Whole(1, 64), f"Bursts that are addressed and not all {bursts}", usual.bursts),
             "beats": (Whole(1, 256), beats, usual.beats),
+            "port": (Whole(0, MOST_PORTS - 1), "The AXI port that it is on, one of dram.ports", usual.port),
         }
         return {
             key: Key(kind, f"{text}; {value} if left out.", is_needed=False)
@@ -67,14 +71,15 @@ class DmaFacet(Facet):
         loops = tuple(zip(task.trips, task.strides, strict=True))
         beats, bursts = _beats(dram.bus_bytes, word_bytes, task.place, loops)
         words, there = task.iterations, dma_round_trip(machine)
-        moving = max(beats, words)
+        moving, port = max(beats, words), format.engine.dma.port
         if format.destination.memory == DRAM:
             reads = Access(format.sources[0], words, 0, moving)
-            return Work(moving, moving + there, (reads,), write_beats=beats, bytes_written=words * word_bytes)
+            stored = words * word_bytes
+            return Work(moving, moving + there, (reads,), write_beats=beats, bytes_written=stored, port=port)
         busy = max(moving, bursts * there // format.engine.dma.bursts, beats * there // dram.outstanding_beats)
         complete = max(busy, moving + there)
         writes = Access(format.destination, words, complete - busy, complete, is_write=True)
-        return Work(busy, complete, (writes,), read_beats=beats)
+        return Work(busy, complete, (writes,), read_beats=beats, port=port)
 
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
         yield f"    {format.destination.name} ← {format.sources[0].name}, byte for byte"

@@ -63,3 +63,4 @@ class Work:
     read_beats: int = 0  # of the bus
     write_beats: int = 0
     bytes_written: int = 0
+    port: int = 0  # the AXI port of these

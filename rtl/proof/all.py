@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.bus import read_channels, read_clients
 from tilewright.rtl.proof.array import array, reduced_arrays
 from tilewright.rtl.proof.assembler import assembler
 from tilewright.rtl.proof.bytes import REDUCED_WINDOWS, window
@@ -60,9 +61,11 @@ def engine_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
         for engine in machine.engines.values():
             for subject in facet_of(engine.template).proofs(machine, engine):
                 yield from named(subject, group, machines)
-    for group in groups(machines, [machine.dram for machine in machines]):
-        for of_bus in (fetch, read_channel):
-            yield from named(of_bus(group[0]), group, machines)
+    clients = [[read_clients(machine, port) for port in read_channels(machine)] for machine in machines]
+    for group in groups(machines, [(machine.dram, *own) for machine, own in zip(machines, clients, strict=True)]):
+        channels = [read_channel(group[0], port) for port in read_channels(group[0])]
+        for subject in (fetch(group[0]), *channels):
+            yield from named(subject, group, machines)
 
 
 def port_proofs(machines: Sequence[Machine]) -> Iterator[Named]:

@@ -9,7 +9,7 @@ import z3
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, program_unit_bytes
-from tilewright.rtl.bus import FETCH, ReadChannel, read_clients
+from tilewright.rtl.bus import FETCH, ReadChannel, read_channel_name, read_clients
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
 from tilewright.rtl.proof.netlist import Part, netlist
@@ -103,9 +103,10 @@ def _room_goals(machine: Machine, nets: Part) -> list[Goal]:
     ]
 
 
-def read_channel(machine: Machine) -> Subject:
-    claims = {"read channel: bursts and beats keep their client": partial(_channel_goals, read_clients(machine))}
-    return Subject(netlist(ReadChannel(machine)), claims_of_whole(claims))
+def read_channel(machine: Machine, port: int) -> Subject:
+    name = read_channel_name(port).replace("_", " ")
+    claims = {f"{name}: bursts and beats keep their client": partial(_channel_goals, read_clients(machine, port))}
+    return Subject(netlist(ReadChannel(machine, port)), claims_of_whole(claims))
 
 
 def _channel_goals(clients: Sequence[str], nets: Part) -> list[Goal]:

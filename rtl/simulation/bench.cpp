@@ -1,8 +1,9 @@
 // The memory behind the bus, as docs/microarchitecture.md describes it, and the trace of a run.
 //
-// `tilewright_cycle` is called at every clock edge with the signals of the cycle that ends, and returns those of the
-// next one. The test bench, which lives in the same process, hands over its arrays with the `attach` functions, and may
-// have the clock run by `tilewright_run`.
+// `tilewright_cycle` is called at every clock edge for each AXI port, with its signals of the cycle that ends, and
+// returns those of the next one. Ports share nothing but what is stored; the first one also notes the trace. The test
+// bench, which lives in the same process, hands over its arrays with the `attach` functions, and may have the clock run
+// by `tilewright_run`.
 
 #include <svdpi.h>
 
@@ -27,17 +28,21 @@ struct Response {
     bool error;
 };
 
-struct Bench {
-    uint8_t* dram = nullptr;
-    uint64_t dram_bytes = 0;
-    uint64_t bus_bytes = 1;
-    uint64_t latency_cycles = 1;
+struct Port {
     uint64_t clock_cycle = 0;
     std::deque<Read> reads;
     bool is_offered = false;  // a beat of the oldest read is on the bus
     std::deque<uint64_t> writes;  // address of each write burst's next beat
     std::deque<Response> responses;
     bool write_error = false;
+};
+
+struct Bench {
+    uint8_t* dram = nullptr;
+    uint64_t dram_bytes = 0;
+    uint64_t bus_bytes = 1;
+    uint64_t latency_cycles = 1;
+    Port ports[16];
 
     int64_t* trace = nullptr;  // [started, retired][engine][nth]
     int64_t engines = 0, trace_length = 0;
@@ -69,18 +74,18 @@ void note(int kind, int bits, int64_t cycle) {
     }
 }
 
-void write_beat(bool is_last, const svBitVecVal* data, const svBitVecVal* strobes) {
-    if (bench.writes.empty()) return;
-    uint64_t& address = bench.writes.front();
+void write_beat(Port& port, bool is_last, const svBitVecVal* data, const svBitVecVal* strobes) {
+    if (port.writes.empty()) return;
+    uint64_t& address = port.writes.front();
     uint64_t inside = bytes_inside(address);
-    if (inside == 0) bench.write_error = true;
+    if (inside == 0) port.write_error = true;
     for (uint64_t byte = 0; byte < inside; byte++)
         if (strobes[byte / 32] >> byte % 32 & 1) bench.dram[address + byte] = data[byte / 4] >> 8 * (byte % 4);
     address += bench.bus_bytes;
     if (!is_last) return;
-    bench.responses.push_back({bench.clock_cycle + bench.latency_cycles, bench.write_error});
-    bench.writes.pop_front();
-    bench.write_error = false;
+    port.responses.push_back({port.clock_cycle + bench.latency_cycles, port.write_error});
+    port.writes.pop_front();
+    port.write_error = false;
 }
 
 }  // namespace
@@ -126,43 +131,42 @@ void tilewright_dump(int memory, int address, const svBitVecVal* data) {
     std::memcpy(target.bytes + address * target.word_bytes, data, target.word_bytes);
 }
 
-void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBit rready, svBit arvalid, int arid,
-                      int64_t araddr, int arlen, svBit awvalid, int64_t awaddr, svBit wvalid, svBit wlast, const svBitVecVal* wdata,
+void tilewright_cycle(int number, svBit reset, svBit running, int started, int retired, svBit rready, svBit arvalid,
+                      int arid, int64_t araddr, int arlen, svBit awvalid, int64_t awaddr, svBit wvalid, svBit wlast, const svBitVecVal* wdata,
                       const svBitVecVal* wstrb, svBit* rvalid, int* rid, svBit* rlast, svBit* rerror,
                       svBitVecVal* rdata, svBit* bvalid, svBit* berror) {
     *rvalid = *rlast = *rerror = *bvalid = *berror = 0;
     *rid = 0;
     std::memset(rdata, 0, (bench.bus_bytes + 3) / 4 * 4);  // also where nobody reads it: waves show it
+    Port& port = bench.ports[number];
     if (reset) {
-        bench.reads.clear();
-        bench.is_offered = false;
-        bench.writes.clear();
-        bench.responses.clear();
-        bench.write_error = false;
+        port = Port();
         return;
     }
     if (running) {
-        note(0, started, bench.run_cycle);
-        note(1, retired, bench.run_cycle + 1);
-        bench.seen[0] = bench.run_cycle++;  // in the last of them, all is done already
-        if (bench.is_offered && rready) bench.seen[1] += bench.bus_bytes;
+        if (number == 0) {
+            note(0, started, bench.run_cycle);
+            note(1, retired, bench.run_cycle + 1);
+            bench.seen[0] = bench.run_cycle++;  // in the last of them, all is done already
+        }
+        if (port.is_offered && rready) bench.seen[1] += bench.bus_bytes;
         if (wvalid)
             for (uint64_t byte = 0; byte < bench.bus_bytes; byte++) bench.seen[2] += wstrb[byte / 32] >> byte % 32 & 1;
     }
-    uint64_t next_cycle = bench.clock_cycle + 1;
+    uint64_t next_cycle = port.clock_cycle + 1;
     if (arvalid)
-        bench.reads.push_back(
-            {beat_start(araddr), arlen + 1, arid, bench.clock_cycle + bench.latency_cycles});
-    if (awvalid) bench.writes.push_back(beat_start(awaddr));
-    if (wvalid) write_beat(wlast, wdata, wstrb);
-    if (bench.is_offered && rready) {
-        Read& read = bench.reads.front();
+        port.reads.push_back(
+            {beat_start(araddr), arlen + 1, arid, port.clock_cycle + bench.latency_cycles});
+    if (awvalid) port.writes.push_back(beat_start(awaddr));
+    if (wvalid) write_beat(port, wlast, wdata, wstrb);
+    if (port.is_offered && rready) {
+        Read& read = port.reads.front();
         read.address += bench.bus_bytes;
-        if (--read.beats_left == 0) bench.reads.pop_front();
+        if (--read.beats_left == 0) port.reads.pop_front();
     }
-    bench.is_offered = !bench.reads.empty() && bench.reads.front().first_cycle <= next_cycle;
-    if (bench.is_offered) {
-        const Read& read = bench.reads.front();
+    port.is_offered = !port.reads.empty() && port.reads.front().first_cycle <= next_cycle;
+    if (port.is_offered) {
+        const Read& read = port.reads.front();
         uint64_t inside = bytes_inside(read.address);
         std::memcpy(rdata, bench.dram + read.address, inside);
         *rvalid = 1;
@@ -170,12 +174,12 @@ void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBi
         *rlast = read.beats_left == 1;
         *rerror = inside == 0;
     }
-    if (!bench.responses.empty() && bench.responses.front().cycle <= next_cycle) {
+    if (!port.responses.empty() && port.responses.front().cycle <= next_cycle) {
         *bvalid = 1;
-        *berror = bench.responses.front().error;
-        bench.responses.pop_front();
+        *berror = port.responses.front().error;
+        port.responses.pop_front();
     }
-    bench.clock_cycle = next_cycle;
+    port.clock_cycle = next_cycle;
 }
 
 }  // extern "C"

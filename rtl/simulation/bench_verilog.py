@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
-from tilewright.rtl.bus import id_bits
+from tilewright.rtl.bus import ADDRESS_BITS, axi_signature, id_bits, port_name
 from tilewright.rtl.ports import built_memory, ways_of
 from tilewright.rtl.registers import host_signature
 from tilewright.rtl.verilog import TOP
@@ -21,6 +21,14 @@ BENCH = "bench"
 TEMPLATE = Path(__file__).with_name("bench.sv")
 """The module, with `${…}` where it follows from the machine."""
 
+PORT_TEMPLATE = TEMPLATE.with_name("port.sv")
+"""What stands in the module for each AXI port; the signals of a port behind the first have its number at their end."""
+
+TIED = {
+    **dict.fromkeys(("arready", "awready", "wready"), "1'b1"),
+    **{"rresp": "{rerror%s, 1'b0}", "bresp": "{berror%s, 1'b0}", "bid": "'0"},
+}
+"""Inputs of the machine that are no signals of the memory's, with the port's number at `%s`."""
 
 WAVES_TEMPLATE = TEMPLATE.with_name("waves.sv")
 """What stands in the module besides, if it writes waves."""
@@ -45,16 +53,43 @@ def bench_verilog(machine: Machine, has_waves: bool = False) -> str:
         top=TOP,
         ports=ports,
         host_links=host_links,
+        bus_links=",\n".join(f"        {link}" for port in range(machine.dram.ports) for link in _links(machine, port)),
+        buses="\n".join(_bus(machine, port) for port in range(machine.dram.ports)),
         data_high=8 * machine.dram.bus_bytes - 1,
         strobe_high=machine.dram.bus_bytes - 1,
         word_high=word_bits - 1,
-        id_high=id_bits(machine) - 1,
         engine_high=len(machine.engines) - 1,
         clear=_lines(_clear(machine)),
         dump=_lines(_dump(machine)),
         waves=_waves(machine) if has_waves else "",
         signs=SIGNS.read_text(),
     )
+
+
+def _links(machine: Machine, port: int) -> Iterator[str]:
+    """The machine's pins of an AXI port, and what each is connected to."""
+    n, taken = f"{port or ''}", _taken(machine, port)
+    for name, member in axi_signature(machine, port).members.items():
+        to = f"{name}{n}" if member.flow is In or name in taken else ""
+        yield f".{port_name(port)}__{name}({TIED.get(name, to).replace('%s', n)})"
+
+
+def _bus(machine: Machine, port: int) -> str:
+    """The signals of an AXI port, and its memory."""
+    n, there = f"{port or ''}", axi_signature(machine, port).members
+    ends = {name: f"{n};" if name in there else f"{n} = '0;" for name in _taken(machine, port)}
+    wires = "\n".join(f"    wire [{bits - 1}:0] {name}{ends[name]}" for name, bits in _taken(machine, port).items())
+    return Template(PORT_TEMPLATE.read_text()).substitute(
+        port=port, n=n, wires=wires, id_high=id_bits(machine, port) - 1, data_high=8 * machine.dram.bus_bytes - 1
+    )
+
+
+def _taken(machine: Machine, port: int) -> dict[str, int]:
+    """The bits of the signals that the memory takes from a port."""
+    bus_bytes = machine.dram.bus_bytes
+    bits = {"rready": 1, "arvalid": 1, "arid": id_bits(machine, port), "araddr": ADDRESS_BITS, "arlen": 8}
+    writes = {"awvalid": 1, "awaddr": ADDRESS_BITS, "wvalid": 1, "wlast": 1, "wdata": 8 * bus_bytes, "wstrb": bus_bytes}
+    return {**bits, **writes}
 
 
 def _waves(machine: Machine) -> str:

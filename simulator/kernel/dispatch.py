@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from tilewright.isa.kernels import part_of_kernel
+from tilewright.isa.machine.machine import FETCH_PORT
 from tilewright.simulator.kernel.layout import ENGINE, FETCH_OWNER, INSTRUCTION_BYTES
 from tilewright.simulator.kernel.nests import wrapped
 
@@ -92,47 +93,62 @@ def can_dispatch(m, code):
 
 @part_of_kernel
 def request_fetch(m, q, t, beats):
-    request_read(m, q, t, FETCH_OWNER, beats)
+    request_read(m, m.ports[FETCH_PORT], q, t, FETCH_OWNER, beats)
     m.beats_asked += beats
     m.fetch_reserved += beats
     m.has_progress = 1
 
 
 @part_of_kernel
-def request_read(m, q, t, owner, beats):
-    """A request enters the address register in cycle t, and is accepted in t + 1."""
-    slot = wrapped(m.read_head + m.read_count, m.read_slots)
-    q[m.at_read_owner + slot] = owner
-    q[m.at_read_first + slot] = max(t + 1 + m.latency, m.read_free)
-    q[m.at_read_beats + slot] = beats
-    m.read_count += 1
-    m.read_free = q[m.at_read_first + slot] + beats
+def request_read(m, p, q, t, owner, beats):
+    """A request enters a port's address register in cycle t, and is accepted in t + 1."""
+    slot = wrapped(p.read_head + p.read_count, m.read_slots)
+    q[p.at_read_owner + slot] = owner
+    q[p.at_read_first + slot] = max(t + 1 + m.latency, p.read_free)
+    q[p.at_read_beats + slot] = beats
+    p.read_count += 1
+    p.read_free = q[p.at_read_first + slot] + beats
+    p.is_asked = 1
+
+
+@part_of_kernel
+def expects_answers(m):
+    """Whether DRAM has an answer to give, at any port."""
+    answers = 0
+    for port in range(len(m.ports)):
+        answers += m.ports[port].read_count + m.ports[port].response_count
+    return answers > 0
 
 
 @part_of_kernel
 def step_memory(m, q, t):
-    """Deliver a read beat and a write response that come in this cycle; a load takes a beat when it has room for it."""
-    if m.read_count > 0 and t >= q[m.at_read_first + m.read_head]:
-        owner = q[m.at_read_owner + m.read_head]
-        if owner == FETCH_OWNER:
-            m.fetch_held += 1
-            pass_read(m, q)
-        elif not m.loads[owner].is_full:
-            m.loads[owner].buffer += 1
-            pass_read(m, q)
-    if m.response_count > 0 and t >= q[m.at_response_at + m.response_head]:
-        m.has_progress = 1
-        m.engines[q[m.at_response_owner + m.response_head]].retiring = q[m.at_response_last + m.response_head]
-        m.response_head = wrapped(m.response_head + 1, m.response_slots)
-        m.response_count -= 1
+    """At each port, deliver a read beat and a write response that come in this cycle.
+
+    A load takes a beat when it has room for it.
+    """
+    for port in range(len(m.ports)):
+        p = m.ports[port]
+        if p.read_count > 0 and t >= q[p.at_read_first + p.read_head]:
+            owner = q[p.at_read_owner + p.read_head]
+            if owner == FETCH_OWNER:
+                m.fetch_held += 1
+                pass_read(m, p, q)
+            elif not m.loads[owner].is_full:
+                m.loads[owner].buffer += 1
+                pass_read(m, p, q)
+        if p.response_count > 0 and t >= q[p.at_response_at + p.response_head]:
+            m.has_progress = 1
+            m.engines[q[p.at_response_owner + p.response_head]].retiring = q[p.at_response_last + p.response_head]
+            p.response_head = wrapped(p.response_head + 1, m.response_slots)
+            p.response_count -= 1
 
 
 @part_of_kernel
-def pass_read(m, q):
-    """A beat of the oldest read has come."""
+def pass_read(m, p, q):
+    """A beat of a port's oldest read has come."""
     m.has_progress = 1
     m.beats_read += 1
-    q[m.at_read_beats + m.read_head] -= 1
-    if q[m.at_read_beats + m.read_head] == 0:
-        m.read_head = wrapped(m.read_head + 1, m.read_slots)
-        m.read_count -= 1
+    q[p.at_read_beats + p.read_head] -= 1
+    if q[p.at_read_beats + p.read_head] == 0:
+        p.read_head = wrapped(p.read_head + 1, m.read_slots)
+        p.read_count -= 1

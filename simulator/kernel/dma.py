@@ -87,14 +87,14 @@ def pass_beat(d, q, valid):
 
 
 @part_of_kernel
-def step_load(m, d, code, q, t, is_bus_taken):
+def step_load(m, d, code, q, t, is_port_asked):
     """Address side, packer and writer; the beats of a burst asked for in this cycle, or 0."""
     e = m.engines[d.number]
     d.is_full = d.buffer >= d.beats
     in_hand = e.started - e.completed
     was_active = d.active
     bursts = d.burst_count
-    beats = 0 if is_bus_taken else ask_burst(m, d, code, q)
+    beats = 0 if is_port_asked else ask_burst(m, d, code, q)
     e.can_take = in_hand < d.contexts and (not was_active or not d.active)
     was_held = d.writer_held
     is_written = was_held and takes_write(m, q, d.writer_port, t)
@@ -187,14 +187,14 @@ def ask_word(m, d, q):
 
 
 @part_of_kernel
-def step_store(m, d, code, q, t, is_bus_taken):
-    """Reader, address side and beats; whether a beat is formed."""
+def step_store(m, d, code, q, t):
+    """Reader, address side and beats. It is the only engine that writes through its port."""
     e = m.engines[d.number]
     in_hand = e.started - e.completed
     is_asking = q[m.at_ask + d.requester] >= 0
     is_granted = q[m.at_grant + d.requester]
     bursts, parts = d.burst_count, d.part_count
-    forms = form_beat(m, d, q, t) if bursts > 0 and not is_bus_taken else 0
+    forms = form_beat(m, d, q, t) if bursts > 0 else 0
     if parts > 0:
         take_part(m, d, q, t)
     if d.active and bursts < d.bursts:
@@ -211,7 +211,6 @@ def step_store(m, d, code, q, t, is_bus_taken):
         e.activity = STALL_DRAM
     if is_asking or forms:
         m.has_progress = 1
-    return forms
 
 
 @part_of_kernel
@@ -223,11 +222,12 @@ def form_beat(m, d, q, t):
     m.bytes_written += valid
     is_last = q[d.at_burst_last + d.burst_head]
     if pass_beat(d, q, valid):
-        slot = wrapped(m.response_head + m.response_count, m.response_slots)
-        q[m.at_response_at + slot] = t + 1 + m.latency  # on the bus, and accepted, in t + 1
-        q[m.at_response_last + slot] = is_last
-        q[m.at_response_owner + slot] = d.number
-        m.response_count += 1
+        p = m.ports[d.port]
+        slot = wrapped(p.response_head + p.response_count, m.response_slots)
+        q[p.at_response_at + slot] = t + 1 + m.latency  # on the bus, and accepted, in t + 1
+        q[p.at_response_last + slot] = is_last
+        q[p.at_response_owner + slot] = d.number
+        p.response_count += 1
     return 1
 
 

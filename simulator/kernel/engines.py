@@ -67,15 +67,15 @@ def step_others(m, code, q, t):
     for row in range(len(m.vectors)):
         step_vector(m, m.vectors[row], code, q, t)
     fetched = 0 if m.is_apart else fetch_burst(m)
+    for port in range(len(m.ports)):
+        m.ports[port].is_asked = 0
     if fetched > 0:
         request_fetch(m, q, t, fetched)
-    is_bus_taken = fetched > 0
     for row in range(len(m.loads)):
-        loaded = step_load(m, m.loads[row], code, q, t, is_bus_taken)
+        d = m.loads[row]
+        p = m.ports[d.port]
+        loaded = step_load(m, d, code, q, t, p.is_asked)
         if loaded > 0:
-            request_read(m, q, t, row, loaded)
-            is_bus_taken = True
-    is_bus_taken = False
+            request_read(m, p, q, t, row, loaded)
     for row in range(len(m.stores)):
-        if step_store(m, m.stores[row], code, q, t, is_bus_taken):
-            is_bus_taken = True
+        step_store(m, m.stores[row], code, q, t)

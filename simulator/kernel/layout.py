@@ -53,6 +53,9 @@ DONE, WAIT_FAULT, STUCK = range(3)
 ENGINES = "engines"
 """The rows of all engines, in the order of their numbers."""
 
+PORTS = "ports"
+"""The rows of AXI ports and what memory does behind each."""
+
 KINDS = ("loads", "stores", "arrays", "vectors")
 """Engines that have a record and steps of their own; so are their rows called."""
 
@@ -72,7 +75,6 @@ def record(*names: str, places: Sequence[str] = (), rows: Mapping[str, Rows] | N
 
 RINGS = (
     *("port_of_word", "read_turn", "written_at", "ask", "grant", "asker"),
-    *("read_owner", "read_first", "read_beats", "response_at", "response_last", "response_owner"),
     *("dispatched_at", "started_at", "retired_at"),
 )
 """What `q` holds for the machine as a whole, each as a stretch of its own.
@@ -82,8 +84,17 @@ the port that each requester asks in this cycle, or -1; `asker`: its engine. Req
 sources of vector engines, DMA engines that read.
 """
 
+PORT_RINGS = ("read_owner", "read_first", "read_beats", "response_at", "response_last", "response_owner")
+"""What `q` holds for each AXI port: reads that were asked for, and responses to writes that come."""
 
-def machine_record(engines: int, rows: Mapping[str, Rows]) -> np.dtype[Any]:
+PORT = record(
+    *("is_asked", "read_head", "read_count", "read_free", "response_head", "response_count"),
+    places=tuple(f"at_{name}" for name in PORT_RINGS),
+)
+"""An AXI port; `is_asked`: its read address register takes a request in this cycle."""
+
+
+def machine_record(engines: int, ports: int, rows: Mapping[str, Rows]) -> np.dtype[Any]:
     """The machine as a whole: its sizes, where things are in `code` and `q`, and its registers; then a row an engine.
 
     `rows` has the record of each template, and how many engines the machine has of it. Counts are part of the type, so
@@ -98,9 +109,9 @@ def machine_record(engines: int, rows: Mapping[str, Rows]) -> np.dtype[Any]:
         *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "dma_window"),
         *("assembly_bytes", "requesters", "loops", "words", "instructions", "read_slots", "response_slots"),
         *("is_apart", "ideal_engines"),
-        # fetch, dispatch and the memory behind the bus
+        # fetch and dispatch
         *("program_beats", "beats_asked", "fetch_reserved", "fetch_held", "assembled", "dispatched_all"),
-        *("completed_all", "read_head", "read_count", "read_free", "response_head", "response_count"),
+        "completed_all",
         # results
         *("beats_read", "bytes_written", "fault_instruction", "fault_count", "has_progress"),
         # for the kernel's own sake: whether an instruction was dispatched, started or completed since it looked
@@ -109,7 +120,7 @@ def machine_record(engines: int, rows: Mapping[str, Rows]) -> np.dtype[Any]:
             *("waits_column", "trips_column", "is_reduce_column", "bases_column", "steps_column"),
             *(f"at_{name}" for name in RINGS),
         ),
-        rows={ENGINES: (engine_record(engines), engines), **rows},
+        rows={ENGINES: (engine_record(engines), engines), PORTS: (PORT, ports), **rows},
     )
 
 

@@ -8,6 +8,7 @@ from tilewright.isa.kernels import kept_on_disk, part_of_kernel
 from tilewright.simulator.kernel.dispatch import (
     REFUSED,
     can_dispatch,
+    expects_answers,
     fetch_apart,
     fetch_burst,
     step_dispatch,
@@ -27,7 +28,7 @@ READY, ABSENT = -1, -2
 @part_of_kernel
 def arrays_are_alone(m, code):
     """Whether nothing but arrays can change anything before an instruction starts or completes."""
-    if m.is_apart or m.ideal_engines or m.read_count or m.response_count:
+    if m.is_apart or m.ideal_engines or expects_answers(m):
         return False
     for n in range(len(m.engines)):
         e = m.engines[n]
@@ -130,10 +131,12 @@ def rest_others(m):
 def next_event(m, q):
     """The next cycle in which DRAM answers, or FAR."""
     event = FAR
-    if m.read_count > 0:
-        event = q[m.at_read_first + m.read_head]
-    if m.response_count > 0:
-        event = min(event, q[m.at_response_at + m.response_head])
+    for port in range(len(m.ports)):
+        p = m.ports[port]
+        if p.read_count > 0:
+            event = min(event, q[p.at_read_first + p.read_head])
+        if p.response_count > 0:
+            event = min(event, q[p.at_response_at + p.response_head])
     return event
 
 
@@ -141,7 +144,7 @@ def next_event(m, q):
 def run_cycles(m, code, q):
     """Run to the end; (how it ended, the cycle). Changes all but `code`.
 
-    `m` is a record (see `layout.machine_record`) with a row for each engine, of as many engines as there are.
+    `m` is a record (see `layout.machine_record`) with a row for each engine and port, of as many as there are.
 
     When nothing at all changes in a cycle, only DRAM can change anything: the cycles until it answers are alike and are
     counted at once. While arrays are alone, the rest of the machine is not gone through: it stays as it is.

@@ -31,7 +31,7 @@ RINGS = ("bytes", "words", "burst_bytes", "burst_first", "burst_last", "part_rea
 PLACES = ("number", "requester", *(f"at_{name}" for name in RINGS))
 
 SHARED = (
-    *("contexts", "bursts", "beats", "read"),
+    *("contexts", "bursts", "beats", "read", "port"),
     *("active", "instruction", "run_left", "run_at", "run_start", "burst_head", "burst_count", "window"),
     *("word", "of_word"),  # of_word: bytes of the word that have been moved
 )
@@ -65,6 +65,7 @@ class DmaFacet(Facet):
             "bursts": own.bursts,
             "beats": own.beats,
             "read": timing.STORE_READ,
+            "port": own.port,
         }
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.rtl.benches import simulate
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import FETCH_PORT
 from tilewright.rtl.bus import ReadChannel, axi_lite_signature
 
 MACHINE = load_machine("tiny8")
@@ -24,7 +25,7 @@ def test_axi_lite_has_the_widths_of_the_specification() -> None:
 
 
 def test_fetch_goes_first() -> None:
-    dut = ReadChannel(MACHINE)
+    dut = ReadChannel(MACHINE, FETCH_PORT)
 
     async def bench(ctx: Any) -> None:
         ask(ctx, dut, "fetch", 0x1000, 16)
@@ -44,7 +45,7 @@ def test_fetch_goes_first() -> None:
 
 
 def test_a_request_waits_on_the_bus_until_it_is_accepted() -> None:
-    dut = ReadChannel(MACHINE)
+    dut = ReadChannel(MACHINE, FETCH_PORT)
 
     async def bench(ctx: Any) -> None:
         ask(ctx, dut, "dma0", 0x40)
@@ -58,7 +59,7 @@ def test_a_request_waits_on_the_bus_until_it_is_accepted() -> None:
 
 
 def test_each_client_gets_its_beats() -> None:
-    dut = ReadChannel(MACHINE)
+    dut = ReadChannel(MACHINE, FETCH_PORT)
 
     async def bench(ctx: Any) -> None:
         ctx.set(dut.rvalid, 1)
@@ -79,7 +80,7 @@ def test_each_client_gets_its_beats() -> None:
 
 
 def test_is_idle_when_every_burst_has_ended() -> None:
-    dut = ReadChannel(MACHINE)
+    dut = ReadChannel(MACHINE, FETCH_PORT)
 
     async def bench(ctx: Any) -> None:
         assert ctx.get(dut.is_idle) == 1

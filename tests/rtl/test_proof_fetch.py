@@ -7,7 +7,7 @@ import pytest
 import tilewright.rtl.fetch as rtl_fetch
 from tests.rtl.faults import failed_goals, unseen
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import FETCH_PORT, Machine
 from tilewright.rtl.beats import Window
 from tilewright.rtl.proof.bytes import window
 from tilewright.rtl.proof.fetch import fetch, read_channel
@@ -16,7 +16,7 @@ MACHINE = load_machine("tiny8")
 
 
 def test_fetch_asks_for_every_beat_once() -> None:
-    assert failed_goals(fetch(MACHINE)) + failed_goals(read_channel(MACHINE)) == []
+    assert failed_goals(fetch(MACHINE)) + failed_goals(read_channel(MACHINE, FETCH_PORT)) == []
 
 
 def test_a_window_keeps_bytes_in_order() -> None:
@@ -32,7 +32,8 @@ def test_every_goal_of_fetch_sees_a_fault() -> None:
 
 def test_every_goal_of_the_read_channel_sees_a_fault() -> None:
     clients = [f"{name}_{net}" for name in ("fetch", "dma0") for net in ("request__ready", "beat__valid")]
-    assert unseen(read_channel(MACHINE), ["address.output__payload", "arid", "arvalid"], [*clients, "rready"]) == []
+    registers = ["address.output__payload", "arid", "arvalid"]
+    assert unseen(read_channel(MACHINE, FETCH_PORT), registers, [*clients, "rready"]) == []
 
 
 def test_every_goal_of_a_window_sees_a_fault() -> None:

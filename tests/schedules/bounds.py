@@ -90,7 +90,7 @@ def bound_of(layers: Sequence[LayerBound], machine: Machine) -> Bound:
 
 
 def _dram(layers: Sequence[LayerBound], machine: Machine) -> int:
-    return -(-sum(layer.reads + layer.parameters for layer in layers) // machine.dram.bus_bytes)
+    return -(-sum(layer.reads + layer.parameters for layer in layers) // machine.read_bytes)
 
 
 def _balanced(layers: Sequence[LayerBound]) -> tuple[float, float]:
@@ -114,7 +114,7 @@ def _prefetch(layers: Sequence[LayerBound], machine: Machine) -> int:
         before = [layers[earlier] for earlier in layers[position].after]
         behind = [layer for at, layer in enumerate(layers) if at == position or position in layer.after]
         late = max(0, sum(layer.reads for layer in behind if layer.tapped is None) - capacity)
-        found = max(found, int(max(_balanced(before))) + late // machine.dram.bus_bytes)
+        found = max(found, int(max(_balanced(before))) + late // machine.read_bytes)
     return found
 
 

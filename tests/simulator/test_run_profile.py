@@ -24,6 +24,7 @@ from tilewright.simulator.profile import profile
 from tilewright.simulator.run_profile import (
     DramBytes,
     LayerProfile,
+    PortTraffic,
     Resource,
     RunProfile,
     profile_from_json,
@@ -54,6 +55,7 @@ SMALL = RunProfile(
     ),
     engines={"second": EngineCounters(busy=4, wait={"first": 2}, stall={"port": 1}, idle=2)},
     host_nodes=(HostNode("n", "Cast", "floats", 12),),
+    axi_ports=(PortTraffic(("fetch", "in"), 48, 0, 0.75), PortTraffic(("out",), 16, 8, 0.5)),
 )
 
 TEXT = """{
@@ -63,7 +65,8 @@ TEXT = """{
  "dram_bytes": {"read": 64, "written": 8}, "bound_cycles": {"compute": 5}, "bound": "none", "loss": {"idle": 4.0}}],
  "engines": {"second": {"busy": 4, "wait": {"first": 2}, "stall": {"port": 1}, "idle": 2}},
  "host_nodes": [{"name": "n", "op_type": "Cast", "reason": "floats", "transfer_bytes": 12}],
- "images": null, "cycles_per_image": 9.0
+ "images": null, "axi_ports": [{"users": ["fetch", "in"], "read": 48, "written": 0, "share": 0.75},
+ {"users": ["out"], "read": 16, "written": 8, "share": 0.5}], "cycles_per_image": 9.0
 }"""
 
 

@@ -57,6 +57,18 @@ def print_profile(profile: RunProfile, view: View = View(), notes: Sequence[str]
     print_causes(profile)
     print()
     print_engines(profile)
+    if profile.axi_ports:
+        print()
+        print_ports(profile)
+
+
+def print_ports(profile: RunProfile) -> None:
+    """What passed each AXI port of a machine that has several."""
+    rows = [
+        (number, ", ".join(port.users), port.read, port.written, percent(port.share))
+        for number, port in enumerate(profile.axi_ports)
+    ]
+    print_table("AXI ports", ("port", "of", "bytes read", "bytes written", "of the cycles"), rows)
 
 
 def headline(profile: RunProfile, view: View = View()) -> tuple[str, ...]:  # noqa: B008

@@ -17,6 +17,7 @@ from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
 from tilewright.codesign.price.units import REPEATED
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import FETCH_PORT
 from tilewright.rtl import yosys
 from tilewright.rtl.block import Block
 from tilewright.rtl.bus import ReadChannel
@@ -33,7 +34,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_modules_of_a_netlist_cost_what_it_costs_whole(synthesis: Synthesis) -> None:
-    channel = ReadChannel(load_machine("tiny8"))
+    channel = ReadChannel(load_machine("tiny8"), FETCH_PORT)
     found = netlist(channel)
     assert [module.path for module in found.modules] == ["top", "top.address"]
     texts = [module.text.split("attribute \\blackbox")[0] for module in found.modules]

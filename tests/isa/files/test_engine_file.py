@@ -66,7 +66,8 @@ def test_an_engine_of_any_name_says_its_template() -> None:
         ),
         (
             "engines: {out: {template: dma, queue: 1, reads: [act], writes: [dram]}}",
-            "engines: expected one dma engine that writes dram, not 2: store, out; beats of one bus cannot be mixed",
+            "engines: expected one dma engine that writes dram on port 0, not 2: store, out; beats of one port cannot "
+            "be mixed: give each a `port` of its own, and the machine as many dram.ports",
         ),
         ("engines: {store: null}", "engines: the key 'store' is missing: a dma engine that writes dram"),
         ("engines: {load: {reads: [act]}}", "engines.load.reads: the load engine reads exactly [dram]"),

@@ -15,7 +15,7 @@ WRITTEN_AT, ASK, GRANT, TURN, ASKER = 0, 10, 20, 30, 40
 
 def machine_of(arrays: int, asks: list[int]) -> tuple[np.void, NDArray[np.int64]]:
     """A machine of arrays that read no sums or weights, and requesters, each an engine's, that ask for ports."""
-    m = np.zeros(1, machine_record(len(asks), {"arrays": (SystolicFacet.records["arrays"], arrays)}))[0]
+    m = np.zeros(1, machine_record(len(asks), 1, {"arrays": (SystolicFacet.records["arrays"], arrays)}))[0]
     m["arrays"]["c_read_port"] = m["arrays"]["w_port"] = -1
     m["arrays"]["number"] = np.arange(arrays)
     m["requesters"] = len(asks)

@@ -33,7 +33,7 @@ SMALLEST_HEIGHT = 120
 def roofline(profile: RunProfile, machine: Machine) -> Any:
     """Each layer by the array's products for a byte of DRAM, and those a cycle; the lines are what is possible."""
     layers = [one for one in profile.layers if one.array_macs and one.cycles and one.dram_bytes.moved]
-    peak, bus = machine.products_a_cycle, machine.dram.bus_bytes
+    peak, bus = machine.products_a_cycle, machine.dram.bus_bytes * machine.dram.ports
     intensity = [one.array_macs / one.dram_bytes.moved for one in layers]
     low, high = min([*intensity, peak / bus]) / 2, max([*intensity, peak / bus]) * 2
     rates = [one.array_macs / one.cycles for one in layers]

@@ -105,6 +105,7 @@ def _figures(profile: RunProfile) -> str:
         "multiply-accumulates": f"{profile.macs:,}",
         "bytes read from DRAM": f"{read:,}",
         "bytes written to DRAM": f"{written:,}",
+        **{f"of the cycles, port {at} moves": percent(port.share) for at, port in enumerate(profile.axi_ports)},
         "cycles lost": f"{round(sum(lost.values())):,}",
     }
     boxes = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in shown.items())

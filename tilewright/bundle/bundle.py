@@ -19,6 +19,7 @@ from tilewright.bundle.network_c import (
     ports_of,
 )
 from tilewright.bundle.registers_c import registers_header, registers_source
+from tilewright.bundle.registers_svd import registers_svd
 from tilewright.bundle.vector_c import random_inputs, vector_header, vector_source
 from tilewright.errors import InputError
 from tilewright.isa.program.program import Program as Binary
@@ -63,7 +64,8 @@ def bundle_files(
         files |= {f"{name}_{what}.bin": content for what, content in constants_of(binary).items()}
     head = _head(binary)
     made = {file: text if isinstance(text, bytes) else (head + text).encode() for file, text in files.items()}
-    return {**made, **_driver_files(name, data_apart)}
+    svd = registers_svd(binary.machine).encode()
+    return {**made, "tilewright.svd": svd, **_driver_files(name, data_apart)}
 
 
 def _driver_files(name: str, data_apart: bool) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -28,6 +29,7 @@ from tilewright.bundle.vector_c import random_inputs
 from tilewright.errors import InputError
 from tilewright.isa.program.program import place_regions
 from tilewright.program import Program
+from tilewright.rtl.registers import register_map
 
 DIGITS = "programs/digits/digits_int8.onnx"
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
@@ -180,3 +182,14 @@ def test_the_program_in_the_documentation_compiles(digits: Program, repository: 
     (program,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
     folder = written({**bundle_files(digits, "digits"), "own.c": program.encode()}, tmp_path)
     subprocess.run(["gcc", *WARNINGS, "-fsyntax-only", "own.c"], cwd=folder, check=True)
+
+
+def test_every_word_of_the_register_map_is_in_the_svd_file(digits: Program) -> None:
+    root = ElementTree.fromstring(bundle_files(digits, "net")["tilewright.svd"])
+    offsets = [int(of.findtext("addressOffset", ""), 16) for of in root.iter("register")]
+    last = register_map(digits.machine)[-1]
+    assert offsets == list(range(0, last.offset + 4 * last.words, 4))
+    names = [of.findtext("name") for of in root.iter("register")]
+    assert len(set(names)) == len(names) and {"ID", "PROGRAM_BASE_LOW", "COUNTER_CYCLES_HIGH"} <= set(names)
+    writable = {of.findtext("name") for of in root.iter("register") if of.findtext("access") == "read-write"}
+    assert "CONTROL" in writable and "STATUS" not in writable

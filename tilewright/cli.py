@@ -1,5 +1,5 @@
 """The command line: `tilewright quantize, compile, explain, run, evaluate, compare-values, profile, bundle, price,
-compare, advise, explore, check, disassemble, assemble, operators, isa, rtl`.
+compare, advise, explore, mcp, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.advise_command import advise_command
+from tilewright.agents.command import mcp_command
 from tilewright.bundle_command import bundle_command
 from tilewright.compare_command import compare_command
 from tilewright.compile_command import compile_command
@@ -72,6 +73,7 @@ app.command("profile")(profile_command)
 app.command("bundle")(bundle_command)
 app.command("compare")(compare_command)
 app.command("advise")(advise_command)
+app.command("mcp")(mcp_command)
 
 COMPLETION = "_TILEWRIGHT_COMPLETE"
 """What a shell sets when it asks for completions, or a user for the script that makes the shell ask."""

@@ -7,6 +7,7 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.machine.products import adds_product
 from tilewright.isa.templates.systolic import systolic_activations
 
 
@@ -17,7 +18,7 @@ def vector_blocks(machine: Machine) -> int:
 
 def adds_to_sums(machine: Machine) -> bool:
     """Whether every matrix product of the machine can add to sums that are there, and so several make one sum."""
-    return all(format.has_accumulate for format in _products(machine))
+    return all(format.mnemonic in machine.continuing for format in _products(machine))
 
 
 def adds_scaled(machine: Machine) -> bool:
@@ -37,7 +38,8 @@ def _is_scaled_sum(expr: Expr) -> bool:
 
 
 def _products(machine: Machine) -> list[InstructionFormat]:
-    return [format for format in machine.formats.values() if format.statement.dot is not None]
+    formats = [format for format in machine.formats.values() if format.statement.dot is not None]
+    return [format for format in formats if adds_product(format) is None]
 
 
 def longest_buffer(memory: Memory, alignment: int) -> int:

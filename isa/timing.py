@@ -138,8 +138,16 @@ def operator_stages(node: Expr) -> int:
     return CIRCUIT_STAGES[circuit]
 
 
+def vec_beats(format: InstructionFormat) -> int:
+    """Cycles of a vector engine's iteration: one; of one that multiplies, one for each word of the weight tile."""
+    dot = format.statement.dot
+    if dot is None or format.engine.template is not Template.VECTOR:
+        return 1
+    return format.operand(dot.args[1].name).block
+
+
 VEC_OPERANDS = 2
-"""From the issue of an iteration (its last read granted) to its operands at the datapath's first stage."""
+"""From the issue of an iteration's beat (its last read granted) to its operands at the datapath's first stage."""
 
 
 @cache

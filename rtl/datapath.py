@@ -16,6 +16,7 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.datapath_schedule import End, Place, Unit, bind, schedule
+from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
 from tilewright.rtl.delay import DelayLines
 from tilewright.rtl.lane_tree import LaneTree
@@ -33,6 +34,8 @@ class VectorDatapath(wiring.Component):
     `is_first` says that it begins a reduce group. `result` belongs to the valid iteration that came in as many cycles
     ago as its statement has stages and, if the statement reduces, to those before it in its group; the user sees to it
     that no two meet there. It holds the destination word in the low bits of each lane's share, anything above them.
+
+    Of a vector that is multiplied element by element, the lowest element of its word is that of the row, for all lanes.
 
     `first_<i>` is the word of source i, a table, that its least index is for. `lookup_<memory>_data` holds, for each
     lane the element at its `lookup_<memory>_address` of the cycle before.
@@ -94,7 +97,7 @@ def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[in
 
 def source_bits(machine: Machine, engine: Engine) -> list[int]:
     """Width of each source slot: that of the widest word, or block of words, that a format reads there."""
-    streams = [format.streams for format in machine.formats_of(engine)]
+    streams = [vector_walk(format).streams for format in machine.formats_of(engine)]
     return [
         max(8 * machine.memories[s[i].memory].word_bytes * s[i].block for s in streams if i < len(s))
         for i in range(machine.vector_sources(engine))
@@ -312,7 +315,8 @@ class _Lane:
         slot = next(i for i, operand in enumerate(format.sources) if operand.name == expr.name)
         element = format.sources[slot].element
         low, shape = _place(element, expr.field)
-        low += (expr.value * self.datapath.machine.lanes + self.lane) * element.bits
+        is_shared = format.sources[slot] is multiplied_by_element(format)
+        low += 0 if is_shared else (expr.value * self.datapath.machine.lanes + self.lane) * element.bits
         bits = getattr(self.datapath, f"source_{slot}")[low : low + shape.width]
         name = f"source{slot}_bit{low}_{shape.width}"
         delayed = self.common.delays.at((slot, low, shape.width), name, bits, stage)

@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In, Out
 from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Loop, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
+from tilewright.isa.templates.vector_walk import ROWS, vector_walk
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.outline import outlined
 
@@ -23,18 +24,21 @@ class Walk:
 
     `loops`, outermost first, are walked (a prefix of the format's loops, or all). `operands` says which operand is in
     which of the walker's slots; slots that a format does not use are left out. `groups` names sets of loops
-    for which the walker tells the first and last iteration, for example the reduce loops.
+    for which the walker tells the first and last iteration, for example the reduce loops. A loop over the rows of a
+    weight tile has no fields: it has `rows` iterations, and what moves over it goes word by word.
     """
 
     format: InstructionFormat
     loops: tuple[Loop, ...]
     operands: Mapping[str, Operand]
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    rows: int = 1
 
 
 def whole_walk(format: InstructionFormat, operands: Mapping[str, Operand]) -> Walk:
-    """A walk over all loops of a format, with the group `reduce`."""
-    return Walk(format, format.loops, operands, {"reduce": frozenset(format.reduce_loops)})
+    """A walk over all loops of a format, with the group `reduce`; `operands` are of its `vector_walk`."""
+    walked = vector_walk(format)
+    return Walk(format, walked.loops, operands, {"reduce": walked.reduce_loops}, walked.rows)
 
 
 class NestWalker(wiring.Component):
@@ -49,7 +53,8 @@ class NestWalker(wiring.Component):
     outside its memory or across two banks (never so for DRAM, or in a slot that the format leaves empty); `fault` and
     `fault_address` are those of the first bad slot in the order of `slots`. Per group, `is_first[group]` and
     `is_last[group]` say that all its loops are at their first or last index. `last` is the nest's last iteration;
-    `walk` is the position of the current instruction's format in `walks`. All are registers or functions of registers.
+    `walk` is the position of the current instruction's format in `walks`; `row`, where a walk has rows, how many of
+    them come behind the current one. All are registers or functions of registers.
 
     Addresses stay exact as long as the engine stops at the first bad one. Formats with fewer loops are
     aligned at the innermost.
@@ -61,6 +66,7 @@ class NestWalker(wiring.Component):
         self.slots = tuple(dict.fromkeys(slot for walk in walks for slot in walk.operands))
         self.groups = tuple(dict.fromkeys(group for walk in walks for group in walk.groups))
         self.depth = max([1, *(len(walk.loops) for walk in walks)])
+        self.rows = max([1, *(walk.rows for walk in walks)])
         super().__init__(
             {
                 "bits": In(unsigned(8 * machine.longest_instruction_bytes)),
@@ -69,6 +75,7 @@ class NestWalker(wiring.Component):
                 "step": In(1),
                 "walk": Out(range(max(2, len(self.walks)))),
                 "last": Out(1),
+                **({"row": Out(range(self.rows))} if self.rows > 1 else {}),
                 "fault": Out(1),
                 "fault_address": Out(signed(max([2, *(self.slot_shape(slot).width for slot in self.slots)]))),
                 **{f"address_{slot}": Out(self.slot_shape(slot)) for slot in self.slots},
@@ -158,7 +165,10 @@ class NestWalker(wiring.Component):
         loop = self.loop_at(walk, level)
         if loop is None:
             return Const(0)
-        stored = instruction_view(walk.format, self.bits)[f"trip.{loop.name}"]
+        if loop.name == ROWS:
+            stored = Const(walk.rows - 1)
+        else:
+            stored = instruction_view(walk.format, self.bits)[f"trip.{loop.name}"]
         return Mux(self.collapse, 0, stored) if level == self.depth - 1 else stored
 
     def build_address(self, m: Module, slot: str, loops: list[_LoopState]) -> None:
@@ -212,6 +222,9 @@ class NestWalker(wiring.Component):
             if moving[level]:
                 loop = self.loop_at(walk, level)
                 moves = loop is not None and loop.name in operand.loops
+                if moves and loop is not None and loop.name == ROWS:
+                    m.d.sync += strides[level].eq(1)
+                    continue
                 m.d.sync += strides[level].eq(view[f"{operand.name}.{loop.name}"] if moves and loop is not None else 0)
 
     def strides_at(self, slot: str, level: int) -> int:
@@ -234,6 +247,8 @@ class NestWalker(wiring.Component):
 
     def build_flags(self, m: Module, loops: list[_LoopState]) -> None:
         m.d.comb += self.last.eq(Cat(loop.is_last for loop in loops).all())
+        if self.rows > 1:
+            m.d.comb += self.row.eq(loops[-1].remaining)
         for group in self.groups:
             self.select(m, self.is_first[group], partial(self.all_in_group, loops, group, "is_first"))
             self.select(m, self.is_last[group], partial(self.all_in_group, loops, group, "is_last"))
@@ -311,6 +326,8 @@ def is_above(value: Value, number: int) -> Value:
 
 
 def _stride_bits(walk: Walk, operand: Operand, loop: Loop) -> int:
+    if loop.name == ROWS:
+        return 1 + 1  # of 1, and a sign
     return walk.format.field(f"{operand.name}.{loop.name}").type.bits
 
 

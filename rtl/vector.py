@@ -12,6 +12,7 @@ from tilewright.isa.machine.encoding import OPCODE, Operand
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
 from tilewright.isa.timing import VEC_OPERANDS, can_be_refused, statement_stages, vec_results, vec_stages
 from tilewright.rtl.datapath import (
     VectorDatapath,
@@ -68,7 +69,10 @@ class VectorEngine(wiring.Component):
         m = Module()
         if not self.formats:
             return m
-        walks = [whole_walk(format, _operands_by_slot(format.sources, format.destination)) for format in self.formats]
+        walks = [
+            whole_walk(format, operands_by_slot(vector_walk(format).sources, format.destination))
+            for format in self.formats
+        ]
         m.submodules.walker = walker = NestWalker(self.machine, walks)
         m.submodules.datapath = datapath = VectorDatapath(self.machine, self.engine)
         is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
@@ -160,10 +164,33 @@ class VectorEngine(wiring.Component):
             m.d.sync += has_word.eq(grants[-1])
             with m.If(has_word):
                 m.d.sync += word.eq(port.data)
+            self.build_element(m, name, slot, walker, word, port.data, has_word)
         m.d.comb += is_granted.eq(Cat(grants).any())
         m.d.sync += is_kept.eq((is_kept | is_granted) & ~issues)
         m.d.comb += getattr(datapath, f"source_{slot}").eq(delayed(m, word, VEC_OPERANDS - 2, f"word_{slot}"))
         return ~is_used | is_kept | is_granted
+
+    def build_element(
+        self, m: Module, name: str, slot: int, walker: NestWalker, word: Signal, came: Value, has_word: Signal
+    ) -> None:
+        """Of a vector that is multiplied element by element, keep that of the row where the datapath takes it."""
+        memory = self.machine.memories[name]
+        vectors = [
+            i for i, format in enumerate(self.formats)
+            if (vector := multiplied_by_element(format)) is not None
+            and format.streams.index(vector) == slot and vector.memory == name
+        ]  # fmt: skip
+        if not vectors or memory.width == 1:
+            return
+        bits, rows = memory.element.bits, memory.width
+        element = Signal(bits, name=f"element_{slot}_{name}")
+        left = delayed(m, walker.row, 1, f"row_{slot}_{name}")
+        with m.Switch(left):
+            for row in range(rows):
+                with m.Case(rows - 1 - row):
+                    m.d.comb += element.eq(came[row * bits :][:bits])
+        with m.If(has_word & delayed(m, walker.walk, 1, f"walk_{slot}_{name}").matches(*vectors)):
+            m.d.sync += word[:bits].eq(element)
 
     def build_operands(
         self, m: Module, walker: NestWalker, datapath: VectorDatapath, issues: Signal, immediates: Signal
@@ -257,5 +284,6 @@ def _slot_name(slot: int) -> str:
     return f"source{slot}"
 
 
-def _operands_by_slot(sources: tuple[Operand, ...], destination: Operand) -> Mapping[str, Operand]:
+def operands_by_slot(sources: tuple[Operand, ...], destination: Operand) -> Mapping[str, Operand]:
+    """The operands of an instruction by the walker's slots."""
     return {**{_slot_name(i): source for i, source in enumerate(sources)}, DESTINATION: destination}

@@ -13,12 +13,12 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.templates.table import facet_of
-from tilewright.isa.timing import first_burst
+from tilewright.isa.timing import first_burst, vec_beats
 from tilewright.simulator.nest import Walk, walk_of
 from tilewright.simulator.regions import Region, region
 
-Found = tuple[int, int, FaultCode, int]
-"""Iteration, operand's position, code and address: the smallest is the first."""
+Found = tuple[int, int, int, FaultCode, int]
+"""Iteration, beat in it, operand's position, code and address: the smallest is the first."""
 
 
 def wait_fault(instruction: Instruction, dispatched: Mapping[str, int], index: int) -> Fault | None:
@@ -39,19 +39,23 @@ def access_fault(machine: Machine, instruction: Instruction, regions: tuple[Regi
             if low >= 0 and end <= region(regions, instruction[f"{operand.name}.region"]).limit:
                 continue
             hit = _outside_region(machine, instruction, operand, regions)
-            code = FaultCode.REGION
+            code, beat = FaultCode.REGION, 0
         else:
             memory = machine.memories[operand.memory]
             if not _may_leave(memory, low, end, operand.block > 1):
                 continue
             is_by_row = operand is facet_of(format.engine.template).row_by_row(format)
             hit = _outside_memory(memory, walk_of(instruction, operand), operand, is_by_row)
-            code = FaultCode.ADDRESS
+            code, beat = FaultCode.ADDRESS, 0
+            if hit is not None and is_by_row and 0 <= hit[1] < memory.depth:
+                row = memory.depth - hit[1]  # the first that is outside
+                hit = hit[0], memory.depth
+                beat = row if vec_beats(format) > 1 else 0  # an array reads a tile ahead of all else
         if hit is not None:
-            found.append((hit[0], position, code, hit[1]))
+            found.append((hit[0], beat, position, code, hit[1]))
     if not found:
         return None
-    _, _, code, address = min(found)
+    *_, code, address = min(found)
     return Fault(code, index, address)
 
 
@@ -71,10 +75,7 @@ def _outside_memory(memory: Memory, walk: Walk, operand: Operand, is_by_row: boo
             return outside
         return outside | (first // memory.bank_depth != (first + block - 1) // memory.bank_depth)
 
-    hit = walk.first(is_bad, lambda low, high: _may_leave(memory, low, high + block, block > 1 and not is_by_row))
-    if hit is None or not is_by_row or hit[1] < 0:
-        return hit
-    return hit[0], max(hit[1], memory.depth)  # the first row of the block that is outside
+    return walk.first(is_bad, lambda low, high: _may_leave(memory, low, high + block, block > 1 and not is_by_row))
 
 
 def _outside_region(

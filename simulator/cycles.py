@@ -16,12 +16,7 @@ from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import STALLS, EngineCounters, RunCounters
 from tilewright.simulator.errors import SimulatorError
 from tilewright.simulator.ideal import Ideal
-from tilewright.simulator.instruction_table import (
-    bank_of_words,
-    instruction_columns,
-    instruction_table,
-    nest_depth,
-)
+from tilewright.simulator.instruction_table import bank_of_words, instruction_columns, instruction_table
 from tilewright.simulator.kernel.layout import (
     BUSY,
     DONE,
@@ -38,6 +33,7 @@ from tilewright.simulator.kernel.layout import (
     WAIT_FAULT,
     machine_record,
 )
+from tilewright.simulator.templates.rows import nest_depth
 from tilewright.simulator.templates.table import facet_of
 
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}

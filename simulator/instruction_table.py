@@ -11,12 +11,8 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 from tilewright.simulator.kernel.layout import ENGINE, FIXED, INSTRUCTION_BYTES, MOST_FIXED_OPERANDS
 from tilewright.simulator.regions import regions_of
-from tilewright.simulator.templates.rows import Rows
+from tilewright.simulator.templates.rows import Rows, nest_depth
 from tilewright.simulator.templates.table import facet_of
-
-
-def nest_depth(machine: Machine) -> int:
-    return max(len(format.loops) for format in machine.formats.values())
 
 
 def instruction_columns(machine: Machine) -> dict[str, int]:
@@ -74,8 +70,8 @@ def _fill_nest(rows: Rows) -> None:
     rows.table[:, INSTRUCTION_BYTES] = rows.format.bytes
     for number, (_, place) in enumerate(rows.format.wait_places):
         rows.table[:, rows.waits_column + number] = rows.values[:, place]
-    missing = rows.loops - len(rows.format.loops)
+    missing = rows.loops - len(rows.walk.loops)
     rows.table[:, rows.trips_column : rows.trips_column + missing] = 1
-    for number, (loop, trips) in enumerate(zip(rows.format.loops, rows.trips, strict=True), missing):
+    for number, (loop, trips) in enumerate(zip(rows.walk.loops, rows.trips, strict=True), missing):
         rows.table[:, rows.trips_column + number] = trips
         rows.table[:, rows.is_reduce_column + number] = loop.is_reduce

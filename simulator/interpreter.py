@@ -61,6 +61,8 @@ def interpret_instruction(
             _move(machine, instruction, state, regions, index)
         case Template.SYSTOLIC:
             _multiply(machine, instruction, state, index)
+        case Template.VECTOR if instruction.format.statement.dot is not None:
+            _multiply_row_by_row(machine, instruction, state, index)
         case Template.VECTOR:
             _evaluate_lanes(machine, instruction, state, index)
         case unknown:
@@ -111,6 +113,25 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
         if is_last:
             results = evaluate_lanes(format.statement.expr, lanes, partial)
             _write(state, format.destination, _address(instruction, format.destination, loops), results)
+
+
+def _multiply_row_by_row(machine: Machine, instruction: Instruction, state: MachineState, index: int) -> None:
+    """A row of the weight tile after the other: each lane adds its weight times the vector's element of that row."""
+    format, lanes = instruction.format, range(machine.lanes)
+    a, w, c = systolic_activations(format), systolic_weights(format), format.destination
+    partial = [0] * machine.lanes
+    for loops in _iterations(instruction):
+        at = {operand.name: _address(instruction, operand, loops) for operand in format.operands}
+        for row, operand in product(range(w.block), format.operands):
+            _check_access(machine, operand.memory, at[operand.name] + (row if operand is w else 0), 1, index)
+        read = {source.name: _read(state, source, at[source.name]) for source in format.sources}
+        if all(loops[name] == 0 for name in format.reduce_loops):
+            partial = [0] * machine.lanes
+        for row, element in enumerate(read[a.name]):
+            partial = [partial[lane] + element * read[w.name][row * machine.lanes + lane] for lane in lanes]
+        if all(loops[name] == instruction.trips[name] - 1 for name in format.reduce_loops):
+            values = [Lane({(name, "", 0): words[lane] for name, words in read.items()}) for lane in lanes]
+            _write(state, c, at[c.name], evaluate_lanes(format.statement.expr, values, partial))
 
 
 def _fields(source: Operand, word: int, raw: int) -> dict[tuple[str, str, int], int]:

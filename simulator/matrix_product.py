@@ -1,4 +1,4 @@
-"""The product of a systolic instruction as products of numpy matrices, exact whatever the sizes."""
+"""The product of an instruction as products of numpy matrices, exact whatever the sizes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ GATHERED_ELEMENTS = 1 << 24
 
 
 class MatrixProduct:
-    """c (+)= a · w.
+    """c = a · w, or c = old + a · w, where `old` may be c itself.
 
     The shapes: a is batch + vectors + reduced + (rows,), w is batch + reduced + (rows,) + tiles + (cols,), and c is
-    batch + vectors + tiles + (cols,). Where elements share bytes, the last axis counts bytes. With a `rows_axis`, w has
-    cols there, and rows last.
+    batch + vectors + tiles + (cols,), as `old` is, which comes with its element. Where elements share bytes, the last
+    axis counts bytes. With a `rows_axis`, w has cols there, and rows last.
     """
 
     def __init__(
@@ -32,21 +32,22 @@ class MatrixProduct:
         a: NDArray[Any],
         w: NDArray[Any],
         c: NDArray[Any],
+        old: tuple[NDArray[Any], Element] | None,
         elements: tuple[Element, Element, Element],
         axes: tuple[int, int, int | None],
         kind: IntegerType,
         bound: int,
-        adds: bool,
     ) -> None:
-        """`axes` are how many of batch and of vectors there are, and the rows axis."""
+        """`axes` are how many of batch and of vectors there are, and the rows axis; `elements` are of a, w and c."""
         batch_axes, vector_axes, self._rows_axis = axes
         self._a, self._w, self._c = a, w, c
+        self._old = old
         self._a_element, self._w_element, self._c_element = elements
         self._batch = a.shape[:batch_axes]
         self._terms = int(np.prod(a.shape[batch_axes + vector_axes :])) * self._a_element.in_a_byte
         self._axis = batch_axes
         self._has_vectors = vector_axes > 0
-        self._kind, self._adds = kind, adds
+        self._kind = kind
         self._type = np.dtype(
             np.float32 if bound <= FLOAT32_EXACT else np.float64 if bound <= FLOAT64_EXACT else np.int64
         )
@@ -61,11 +62,13 @@ class MatrixProduct:
         step = max(1, length // pieces)
         for start in range(0, length, step):
             at = (*(slice(None),) * self._axis, slice(start, start + step)) if self._has_vectors else ...
-            self._multiply(self._a[at], weights, self._c[at])
+            self._multiply(at, weights)
 
-    def _multiply(self, a: NDArray[Any], weights: NDArray[Any], c: NDArray[Any]) -> None:
+    def _multiply(self, at: Any, weights: NDArray[Any]) -> None:
+        a, c = self._a[at], self._c[at]
         vectors = extract(a, self._a_element, "", self._type).reshape(*self._batch, -1, self._terms)
         total = (vectors @ weights).reshape(*c.shape[:-1], -1).astype(np.int64)
-        if self._adds:
-            total += extract(c, self._c_element, "", total.dtype)
+        if self._old is not None:
+            old, element = self._old
+            total += extract(old[at], element, "", total.dtype)
         store(c, np.asarray(wrap(total, self._kind)), self._c_element)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, InstructionFormat, Operand
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.memory import DRAM, Element
+from tilewright.isa.machine.products import adds_product
 from tilewright.isa.program.faults import Fault, MachineFault
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import MachineState, initial_state
@@ -104,6 +105,8 @@ class PreparedProgram:
             case Template.DMA:
                 return self._prepare_move(instruction)
             case Template.SYSTOLIC:
+                return self._prepare_product(instruction)
+            case Template.VECTOR if instruction.format.statement.dot is not None:
                 return self._prepare_product(instruction)
             case Template.VECTOR:
                 return self._prepare_lanes(instruction)
@@ -214,7 +217,7 @@ class PreparedProgram:
     def _table_words(self, table: Operand, walk: Walk) -> TableWords:
         return TableWords(self._as_elements(table), walk.addresses()[..., None], table.element)
 
-    # -- systolic ------------------------------------------------------------------------------------------------------
+    # -- products ------------------------------------------------------------------------------------------------------
 
     def _prepare_product(self, instruction: Instruction) -> Step:
         """One product of matrices: activations [vectors, reduced · rows] by weights [reduced · rows, tiles · cols].
@@ -227,6 +230,9 @@ class PreparedProgram:
         sums = Walk(*_without_reduced(instruction, walks[c.name]))
         if not sums.is_distinct(c.block) or self._may_feed_itself(walks, (a, w), c):
             return self._one_by_one(instruction)
+        added = adds_product(format)
+        if added is not None and _may_meet_apart(walk_of(instruction, added), walks[c.name], added.memory == c.memory):
+            return self._one_by_one(instruction)
         reduced, batch, tiles, vectors = _roles(instruction, a, w)
         a_view = self._view(a, _reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
         w_view = self._weights_view(walks[w.name], w, batch, reduced, tiles)
@@ -234,11 +240,15 @@ class PreparedProgram:
         c_view = self._view(c, _reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
         kind = format.statement.expr.type
         assert kind is not None
-        bound = _largest(a) * _largest(w) * self._machine.array.rows * _size(walks[a.name], reduced)
-        adds = format.has_accumulate and instruction[ACCUMULATE] == 1
+        bound = _largest(a) * _largest(w) * w.block * _size(walks[a.name], reduced)
+        old = c if format.has_accumulate and instruction[ACCUMULATE] == 1 else added
+        old_view = None
+        if old is not None:
+            as_sums = _reordered(walk_of(instruction, old), (*batch, *vectors, *tiles))
+            old_view = self._view(old, as_sums, old.block), old.element
         elements = (a.element, w.element, c.element)
         axes = len(batch), len(vectors), rows_axis
-        return MatrixProduct(a_view, w_view, c_view, elements, axes, kind, bound, adds).run
+        return MatrixProduct(a_view, w_view, c_view, old_view, elements, axes, kind, bound).run
 
     def _weights_view(
         self, walk: Walk, w: Operand, batch: tuple[int, ...], reduced: tuple[int, ...], tiles: tuple[int, ...]
@@ -325,6 +335,11 @@ def _roles(
 
 def _reordered(walk: Walk, positions: tuple[int, ...]) -> Walk:
     return Walk(walk.base, tuple(walk.trips[i] for i in positions), tuple(walk.strides[i] for i in positions))
+
+
+def _may_meet_apart(reads: Walk, writes: Walk, is_one_memory: bool) -> bool:
+    """Whether what is added may be a word that is written, but not the one of the same iteration."""
+    return is_one_memory and reads != writes and reads.low <= writes.high and writes.low <= reads.high
 
 
 def _size(walk: Walk, positions: tuple[int, ...]) -> int:

@@ -152,6 +152,19 @@ def test_random_programs_with_tables_and_across_lanes(text: str) -> None:
 
 
 @pytest.mark.slow
+def test_random_programs_that_multiply_in_the_vector_engine() -> None:
+    """Lanes that are no power of two, and each of the two instructions several times behind each other."""
+    machine, seeds = load_machine("vector-only", ["counters=all", "lanes=3", "dram.bus_bytes=4"]), range(12)
+    multiplying = [of for of in machine.formats.values() if of.statement.dot is not None]
+    jobs = random_jobs(machine, seeds, 20)
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        instructions = [random_instruction(machine, multiplying[i % 2], rng) for i in range(6)]
+        jobs.append(job(program_of(machine, instructions), rng))
+    assert_equal(machine, jobs, [*seeds, *(f"{seed} of products" for seed in seeds)])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 10, 3, 3), (2, 5, 1, 7)], ids=str)
 def test_softmax(shape: tuple[int, ...]) -> None:
     """All instructions of a softmax, with masked lanes and without, as the compiler uses them."""
@@ -216,8 +229,9 @@ def with_impossible_wait(machine: Machine) -> tuple[Instruction, ...]:
     return first, first.replace({"wait.load": 1})
 
 
-def test_faults_are_the_same() -> None:
-    machine = load_machine("tiny8", ["counters=all"])
+@pytest.mark.parametrize("name", ["tiny8", pytest.param("vector-only", marks=pytest.mark.slow)])
+def test_faults_are_the_same(name: str) -> None:
+    machine = load_machine(name, ["counters=all"])
     rng = np.random.default_rng(7)
     programs = [program_of(machine, (instruction,)) for instruction in faulty_instructions(machine)]
     programs.append(program_of(machine, with_impossible_wait(machine)))

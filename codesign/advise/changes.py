@@ -84,8 +84,8 @@ def overlays(
 ) -> list[Change]:
     """The given overlays on; also the shipped ones, and that in the machine's own file off. Raises IsaError.
 
-    A shipped overlay is a machine's file that extends another one with instructions. It takes along the overlays that
-    it extends; those that the machine's own file extends are on already.
+    A shipped overlay is a machine's file that extends another one with instructions, and takes no engine away. It takes
+    along the overlays that it extends; those that the machine's own file extends are on already.
     """
     found = [Change(f"+{Path(name).stem}", Way.ON, read_overlay(name).plain()) for name in given]
     if not with_shipped:
@@ -203,8 +203,9 @@ def _with_extended(name: str) -> tuple[str, ...]:
 
 
 def _is_overlay(path: Path) -> bool:
+    """Whether a file only adds to what it extends: one that takes engines away is another machine."""
     tree = parse_yaml(path.read_text(), path.name).plain()
-    return EXTENDS in tree and INSTRUCTIONS in tree
+    return EXTENDS in tree and INSTRUCTIONS in tree and None not in tree.get(ENGINES, {}).values()
 
 
 def _off(machine: Machine, isa: str | Path) -> Iterator[Change]:

@@ -18,6 +18,7 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.dma import dram_operand, moved_word_bytes
+from tilewright.isa.templates.vector_walk import ROWS
 from tilewright.isa.timing import can_be_refused
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.beats import Window
@@ -108,15 +109,15 @@ def _of_walk(walk: Walk) -> Hashable:
     """Its loops and operands by their names and in their order, and the place of each field that is read."""
     format = walk.format
     operands = tuple((slot, each.name, each.memory, each.loops, each.block) for slot, each in walk.operands.items())
-    fields = [OPCODE, *(f"trip.{loop.name}" for loop in walk.loops)]
+    fields = [OPCODE, *(f"trip.{loop.name}" for loop in walk.loops if loop.name != ROWS)]
     fields += [name for operand in walk.operands.values() for name in _fields_of(walk, operand)]
     places = _places(format, fields)
     groups = tuple((name, tuple(sorted(loops))) for name, loops in walk.groups.items())
-    return format.opcode, walk.loops, operands, places, groups
+    return format.opcode, walk.loops, operands, places, groups, walk.rows
 
 
 def _fields_of(walk: Walk, operand: Operand) -> list[str]:
-    strided = (loop.name for loop in walk.loops if loop.name in operand.loops)
+    strided = (loop.name for loop in walk.loops if loop.name in operand.loops and loop.name != ROWS)
     return [f"{operand.name}.{name}" for name in ("base", *strided)]
 
 

@@ -13,6 +13,7 @@ from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.demands import iterations_of
 from tilewright.isa.program.program import Program
+from tilewright.isa.timing import vec_beats
 from tilewright.rtl.ports import ways_of
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.simulator.run_profile import RunProfile
@@ -62,7 +63,7 @@ def logic_pj(price: Price, instructions: Sequence[Instruction], cycles: int) -> 
     engines = price.machine.engines.values()
     of = dict.fromkeys(price.machine.engines, 0)
     for instruction in instructions:
-        of[instruction.engine.name] += iterations_of(instruction)
+        of[instruction.engine.name] += iterations_of(instruction) * vec_beats(instruction.format)
     areas = {unit.name: unit.area_um2 for unit in price.units}
     energies = [facet_of(each.template).energy(each, figures, of[each.name], areas) for each in engines]
     clock = figures.clock_pj_per_flip_flop * sum(unit.flip_flops for unit in price.units) * cycles

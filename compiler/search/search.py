@@ -29,7 +29,7 @@ from tilewright.compiler.search.finisher import Finished, Finisher
 from tilewright.compiler.search.layers_alone import LayersAlone
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.templates.facet import Role
-from tilewright.compiler.templates.table import facet_of
+from tilewright.compiler.templates.table import formats_with
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.choice import MOST_TILES, most_tiles
 from tilewright.compiler.tiling.options import TilingOptions
@@ -149,7 +149,8 @@ def _without_array(program: Program, counters: RunCounters) -> dict[str, int]:
     """For each layer, its own cycles in which the array has nothing in flight."""
     of_layer = instructions_of_layers(program, program.layers)
     owners = cycle_owners(program, of_layer, counters)
-    others = [at for at, engine in enumerate(owners.order) if facet_of(engine.template).role is not Role.MULTIPLIES]
+    multiplying = {format.engine.name for format in formats_with(program.machine, Role.MULTIPLIES)}
+    others = [at for at, engine in enumerate(owners.order) if engine.name not in multiplying]
     own = owners.cycles(len(program.layers))[:, [*others, IDLE]].sum(axis=1)
     return {layer.name: int(cycles) for layer, cycles in zip(program.layers, own, strict=True)}
 

@@ -11,6 +11,8 @@ from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import Correction
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace
 from tilewright.compiler.select.bindings import Binding, ComputedMatrix, TensorRead
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import facet_of
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import ACROSS_LANES
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -31,11 +33,22 @@ class Step:
     corrections: tuple[Correction, ...] = ()  # of a dot product: more products that it adds
     word_loop: str = NO_LOOP  # the reduce loop whose iterations are the words of its blocks
     adding: InstructionFormat | None = None  # adds up the products with numbers, if they are summed apart
+    continuing: InstructionFormat | None = None  # adds more products to its sums: itself, or another one
 
     @cached_property
     def is_dot(self) -> bool:
         """Whether it multiplies vectors of channels by a matrix; other steps compute one word from another."""
         return self.format.statement.dot is not None
+
+    @property
+    def computes_beside(self) -> bool:
+        """Whether it multiplies in an engine that computes words from words as well."""
+        return self.is_dot and facet_of(self.format.engine.template).role is Role.COMPUTES
+
+    @property
+    def product_latency(self) -> int:
+        """Of a dot product, the cycles from the issue of a sum's last vector to the sum's write."""
+        return facet_of(self.format.engine.template).product_latency(self.format)
 
     @cached_property
     def across(self) -> frozenset[str]:
@@ -88,12 +101,13 @@ class Cover:
     @property
     def fits_reduce_loops(self) -> bool:
         """Whether one instruction can hold all of the nest's reduce loops."""
-        reducing = next(step.format for step in self.steps if step.reduces)
+        step = next(step for step in self.steps if step.reduces)
+        reducing = step.format
         loops = [loop for loop in self.nest.loops if loop.is_reduce and loop.trip > 1]
-        in_words = {step.word_loop for step in self.steps}
+        in_words = {each.word_loop for each in self.steps}
         trips = sorted((loop.trip for loop in loops if loop.name not in in_words), reverse=True)
         longest = sorted((1 << loop.bits for loop in reducing.loops if loop.is_reduce), reverse=True)
-        return reducing.has_accumulate or (
+        return step.continuing is not None or (
             len(trips) <= len(longest) and all(trip <= most for trip, most in zip(trips, longest, strict=False))
         )
 

@@ -23,7 +23,9 @@ from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.products import adds_product
 from tilewright.isa.templates.systolic import systolic_weights
+from tilewright.isa.timing import vec_beats
 
 MATCHES_TRIED = 64
 """The most matches of one instruction with one expression that are examined; the simplest come first."""
@@ -37,13 +39,20 @@ class Pattern:
     dot: Expr | None  # the dot product in it
     size: int  # nodes of the statement
     across: frozenset[str]  # operands that a reduction across lanes takes in
+    continuing: InstructionFormat | None  # what adds more products to its sums: itself, or another instruction
     numbers: Possible = field(default_factory=dict, compare=False)  # as `Unifier` says
 
 
 def computing_patterns(machine: Machine) -> tuple[Pattern, ...]:
     """The machine's computing instructions: those that neither read nor write DRAM."""
     return tuple(
-        Pattern(format, format.statement.dot, len(walk(format.statement.expr)), operands_across_lanes(format))
+        Pattern(
+            format,
+            format.statement.dot,
+            len(walk(format.statement.expr)),
+            operands_across_lanes(format),
+            machine.continuing.get(format.mnemonic),
+        )
         for format in machine.distinct_formats
         if format.in_dram is None
     )
@@ -129,9 +138,11 @@ class Search:
     ) -> Best | None:
         """A match with its cost and every operand bound to something in its memory; None if one cannot be bound."""
         bound: dict[str, Binding | Best] = {}
+        if adds_product(pattern.format) is not None:
+            return None  # the instruction that it continues is bound
         if pattern.dot is not None:
             product = self.binder.product(pattern.format, match)
-            if product is None or not (pattern.format.has_accumulate or _is_one_product(expr)):
+            if product is None or not (pattern.continuing is not None or _is_one_product(expr)):
                 return None
             bound |= product
         for operand in () if pattern.dot is not None else pattern.format.sources:
@@ -193,7 +204,7 @@ class Search:
     def words(
         self, pattern: Pattern, bound: Mapping[str, Binding | Best], reduces: bool, is_uniform: bool, word_loop: str
     ) -> int:
-        """Iterations of an instruction over the whole nest."""
+        """Iterations of an instruction over the whole nest, or the beats of these."""
         trips, space, format = self.space.trips, self.space, pattern.format
         blocks = 1 if is_uniform else -(-trips[space.lane] // (format.destination.block * self.machine.lanes))
         words = space.pixels * blocks
@@ -209,7 +220,7 @@ class Search:
             channels = self.nest.reads[vector.read].index[CHANNEL].terms
             trip = trips[channels[0][0]] if channels else 1
             in_vector = format.operand(pattern.dot.args[0].name).block * self.machine.lanes
-            words = words // trip * -(-self._reach(pattern, bound, trip) // in_vector)
+            words = words // trip * -(-self._reach(pattern, bound, trip) // in_vector) * vec_beats(format)
         return words
 
     def _reach(self, pattern: Pattern, bound: Mapping[str, Binding | Best], channels: int) -> int:

@@ -165,7 +165,7 @@ def step_of(best: Best, inputs: Mapping[str, Binding]) -> Step:
     match = best.match
     return Step(
         best.pattern.format, inputs, match.immediates, bool(match.reduced), best.words, best.is_uniform,
-        _corrections(best, inputs), best.word_loop,
+        _corrections(best, inputs), best.word_loop, continuing=best.pattern.continuing,
     )  # fmt: skip
 
 

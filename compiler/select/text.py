@@ -201,6 +201,7 @@ class _CoverReader:
             tuple(_corrections(operation)),
             _word_loop(operation, nest, format),
             self._adding(operation, format),
+            self._machine.continuing.get(format.mnemonic),
         )
 
     def _adding(self, operation: Operation, format: InstructionFormat) -> InstructionFormat | None:

@@ -9,6 +9,7 @@ from tilewright.compiler.select.unify import Match
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import Operand
+from tilewright.isa.machine.products import adds_product
 from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 
 
@@ -44,8 +45,11 @@ def _of_whole(search: Search, pattern: Pattern, expr: Expr, match: Match) -> str
 def _of_product(search: Search, pattern: Pattern, match: Match) -> str:
     """Why a dot product cannot take its vectors and its matrix; nothing if it can."""
     format, machine = pattern.format, search.machine
+    if (added := adds_product(format)) is not None:
+        return f"its `{added.name}` are sums that another instruction has begun"
     if search.binder.product(format, match) is not None:
-        return "" if format.has_accumulate else "it cannot add to sums, and the layer has several products to add"
+        can_add = pattern.continuing is not None
+        return "" if can_add else "it cannot add to sums, and the layer has several products to add"
     vector, weights = systolic_activations(format), systolic_weights(format)
     vectors, tiles = match.operands[vector.name], match.operands[weights.name]
     for operand, value in ((vector, vectors), (weights, tiles)):

@@ -45,7 +45,7 @@ def is_bare_product(cover: Cover) -> bool:
     """Whether a nest's result is what the array sums of constant weights, and nothing follows."""
     (step, *others) = cover.steps
     matrices = [bound for bound in step.inputs.values() if isinstance(bound, ConstantMatrix)]
-    is_plain = step.is_dot and step.adding is None and step.format.has_accumulate
+    is_plain = step.is_dot and step.adding is None and step.continuing is not None
     return is_plain and not others and len(matrices) == 1 and is_whole_result(cover.nest)
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from enum import Enum, auto
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
 
 
@@ -23,6 +27,18 @@ class Facet(ABC):
     @abstractmethod
     def role(self) -> Role:
         """What its instructions are to a network: which statements are looked for among them."""
+
+    def role_of(self, format: InstructionFormat) -> Role:
+        """What one of its instructions is to a network."""
+        return self.role
+
+    def product_cycles(self, format: InstructionFormat, vectors: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The cycles in which so many vectors are multiplied by one weight tile."""
+        raise AssertionError(f"{format.mnemonic} does not multiply")
+
+    def product_latency(self, format: InstructionFormat) -> int:
+        """From the issue of a sum's last vector to the sum's write."""
+        raise AssertionError(f"{format.mnemonic} does not multiply")
 
     def most_under_way(self, engine: Engine) -> int:
         """Operations that an engine may have started and not completed; 0 for any number."""

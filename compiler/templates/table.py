@@ -28,5 +28,5 @@ def facet_of(template: Template) -> Facet:
 
 
 def formats_with(machine: Machine, role: Role) -> Iterator[InstructionFormat]:
-    """The instructions of all engines that have a role, in file order."""
-    return (format for format in machine.distinct_formats if facet_of(format.engine.template).role is role)
+    """The instructions that have a role, of all engines, in file order."""
+    return (format for format in machine.distinct_formats if facet_of(format.engine.template).role_of(format) is role)

@@ -18,6 +18,7 @@ from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.machine.products import adds_product
 from tilewright.isa.timing import BURST_BEATS
 
 WEIGHTS = "weights"
@@ -91,15 +92,27 @@ class TileBuilder:
         Raises TooLong for a layer of far too many instructions, before all of them are made.
         """
         for packed in self.packer.pack(format, loops):
-            adds = accumulates or packed.accumulates
-            assert format.has_accumulate or not adds, f"{format.mnemonic} would replace the sums that it should add to"
             moved = {}
             for operand, by in zip(format.operands, packed.offsets, strict=True):
                 base = bases[operand.name]
                 moved[operand.name] = BufferAddress(base.buffer, base.offset + by) if by else base
+            adds = accumulates or packed.accumulates
             fields = self._fields_of(format, packed, immediates or {}, adds)
-            self.sink.append(TileOperation(format.mnemonic, fields, moved, self.layer))
+            mnemonic = format.mnemonic
+            if adds and not format.has_accumulate:
+                mnemonic, moved = self._continuing(format, moved)
+            self.sink.append(TileOperation(mnemonic, fields, moved, self.layer))
             self._count(format.engine)
+
+    def _continuing(
+        self, format: InstructionFormat, bases: Mapping[str, BufferAddress]
+    ) -> tuple[str, dict[str, BufferAddress]]:
+        """The instruction that adds to the sums of one that cannot, and where its operands begin."""
+        more = self.machine.continuing.get(format.mnemonic)
+        assert more is not None, f"{format.mnemonic} would replace the sums that it should add to"
+        added = adds_product(more)
+        assert added is not None
+        return more.mnemonic, {**bases, added.name: bases[format.destination.name]}
 
     def _fields_of(
         self, format: InstructionFormat, packed: Packed, immediates: Mapping[str, int], adds: bool
@@ -108,9 +121,18 @@ class TileBuilder:
         key = id(packed), adds, *immediates.items()  # the packer keeps what it packed, so its identity stays its own
         known = self._fields.get(key)
         if known is None:
-            flag = {ACCUMULATE: int(adds)} if format.has_accumulate else {}
+            flag = {ACCUMULATE: int(adds)} if format.has_accumulate else self._strides_of_added(format, packed, adds)
             known = self._fields[key] = {**packed.fields, **immediates, **flag}
         return known
+
+    def _strides_of_added(self, format: InstructionFormat, packed: Packed, adds: bool) -> dict[str, int]:
+        """The fields of what an instruction adds that continues another one: it moves as the sums do."""
+        if not adds:
+            return {}
+        added = adds_product(self.machine.continuing[format.mnemonic])
+        assert added is not None
+        moves = {loop: packed.fields.get(f"{format.destination.name}.{loop}") for loop in added.loops}
+        return {f"{added.name}.{loop}": stride for loop, stride in moves.items() if stride is not None}
 
     def _count(self, engine: Engine) -> None:
         self._counts[engine] += 1

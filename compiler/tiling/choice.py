@@ -212,7 +212,7 @@ def _all_sizes(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDArr
     space, extent = shape.cover.space, extents(shape)
     # Of equal candidates the first is taken: loops that are better left whole come first.
     choices = {loop: [extent[loop]] for loop in (NO_LOOP, *space.reduce)}
-    adds = shape.cover.dot is None or shape.cover.dot.format.has_accumulate
+    adds = shape.cover.dot is None or shape.cover.dot.continuing is not None
     for loop, most in ((space.column, 6), (shape.summed, 8), (space.batch, 6), (space.lane, 8), (space.row, 10)):
         choices[loop] = _even_sizes(extent[loop], most) if loop != NO_LOOP else [1]
     choices |= {loop: [1] for loop in shape.choosing}

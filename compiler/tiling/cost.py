@@ -16,6 +16,7 @@ from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.window_sums import READS, window_loop
+from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tiling.flow import Stage, even_shares, pipelined, shares_of
 from tilewright.compiler.tiling.loads import Load, operand_load
 from tilewright.compiler.tiling.shape import (
@@ -31,7 +32,7 @@ from tilewright.compiler.tiling.shape import (
 from tilewright.compiler.tiling.surroundings import Surroundings
 from tilewright.compiler.tiling.tile_counts import TileCounts, tile_counts, tiles_of_points
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import VEC_OPERANDS, mma_tile, mma_write, vec_stages
+from tilewright.isa.timing import VEC_OPERANDS, mma_write, vec_stages
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def expected_cycles(
     loaded = Load(instructions=count.all * (len(shape.cover.steps) + 1))
     for index, step in enumerate(shape.cover.steps):
         if step.is_dot:
-            array = array + product_cycles(shape, machine, step, count, sizes)
+            products = product_cycles(shape, step, count, sizes)
+            array, vector = (array, vector + products) if step.computes_beside else (array + products, vector)
             if step.adding is not None:
                 summed, added = _apart_cycles(shape, step, sizes, points_outer, count)
                 array, vector = array + summed, vector + added
@@ -94,7 +96,7 @@ def _cost_within(
     total = Load(instructions=count.all)
     for operand in step.format.sources:
         total += operand_load(shape, machine, sizes, points_outer, count, 0, operand, around)
-    return product_cycles(shape, machine, step, count, sizes), total
+    return product_cycles(shape, step, count, sizes), total
 
 
 def _uneven_cycles(shape: NestShape, sizes: Mapping[str, Sizes], count: TileCounts, array: Cycles) -> Cycles:
@@ -112,16 +114,14 @@ def _uneven_cycles(shape: NestShape, sizes: Mapping[str, Sizes], count: TileCoun
     return cycles
 
 
-def product_cycles(
-    shape: NestShape, machine: Machine, step: Step, count: TileCounts, sizes: Mapping[str, Sizes]
-) -> Sizes:
-    """Vectors through the array: of each weight tile all pixels, or as many as the next tile takes to come.
+def product_cycles(shape: NestShape, step: Step, count: TileCounts, sizes: Mapping[str, Sizes]) -> Sizes:
+    """What a product's engine is busy: through an array, of each weight tile all pixels, or as many as the next takes.
 
     The last tile along a loop has what the others leave.
     """
     vectors: Sizes = np.zeros_like(count.points)
     for tiles, pixels in tiles_of_points(shape, count, sizes):
-        vectors = vectors + tiles * np.maximum(pixels, mma_tile(machine.array))
+        vectors = vectors + tiles * facet_of(step.format.engine.template).product_cycles(step.format, pixels)
     within = 0 if step.adding is not None else len(step.corrections)
     return vectors * all_weight_tiles(shape) * (1 + within)
 

@@ -34,7 +34,7 @@ from tilewright.compiler.tiling.tile_counts import TileCounts, tile_counts
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.dma import moved_word_bytes
-from tilewright.isa.timing import dma_round_trip, mma_write
+from tilewright.isa.timing import dma_round_trip
 
 
 def least_cycles(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags) -> Cycles:
@@ -45,14 +45,16 @@ def least_cycles(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes],
     count = tile_counts(shape, sizes)
     array, vector = (np.zeros(count.all.shape) for _ in range(2))
     for step in shape.cover.steps:
-        if step.is_dot:
-            array = array + product_cycles(shape, machine, step, count, sizes)
+        if step.is_dot and not step.computes_beside:
+            array = array + product_cycles(shape, step, count, sizes)
+        elif step.is_dot:
+            vector = vector + product_cycles(shape, step, count, sizes)
         else:
             vector = vector + step.words
     brings = shape.cover.dot is not None or bool(shape.off_chip)
     before = dma_round_trip(machine) if brings else 0
     after = machine.dram.latency_cycles if shape.stores_result else 0
-    through = mma_write(machine.array) if shape.cover.dot is not None else 0
+    through = shape.cover.dot.product_latency if shape.cover.dot is not None else 0
     loaded, stored = _beats(shape, machine, sizes, points_outer, count), store_cycles(shape, machine, count)
     busiest = np.maximum.reduce([array + through, vector, loaded, stored])
     least: Cycles = before + busiest + after

@@ -50,7 +50,7 @@ class LoopPacker:
         """
         key = (format.mnemonic, tuple(loops))
         if key not in self._known:
-            self._known[key] = tuple(_pack(format, _simplify(key[1])))
+            self._known[key] = tuple(_pack(format, format.mnemonic in self._machine.continuing, _simplify(key[1])))
         return self._known[key]
 
 
@@ -121,26 +121,29 @@ def _is_one_walk(outer: WordLoop, inner: WordLoop) -> bool:
 # -- matching with an instruction's loops ------------------------------------------------------------------------------
 
 
-def _pack(format: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
+def _pack(format: InstructionFormat, adds: bool, loops: tuple[WordLoop, ...]) -> list[Packed]:
+    """`adds`: what has a sum in parts adds each to those before, itself or through another instruction."""
     assigned = _assign(format, loops)
     if assigned is not None:
         return [Packed(assigned, (0,) * len(format.operands), False)]
     for position, loop in enumerate(loops):
         longest = max((1 << own.bits for own in format.loops if _may_run(format, own, loop)), default=1)
         if 1 < longest < loop.trip:
-            if loop.is_reduce and not format.has_accumulate:
-                return _pack_window(format, loops, position, longest)
-            return _pack_long(format, loops, position, longest)
-    return _unroll(format, loops)
+            if loop.is_reduce and not adds:
+                return _pack_window(format, adds, loops, position, longest)
+            return _pack_long(format, adds, loops, position, longest)
+    return _unroll(format, adds, loops)
 
 
-def _pack_long(format: InstructionFormat, loops: tuple[WordLoop, ...], position: int, longest: int) -> list[Packed]:
+def _pack_long(
+    format: InstructionFormat, adds: bool, loops: tuple[WordLoop, ...], position: int, longest: int
+) -> list[Packed]:
     """A loop that is longer than any field: as two loops if its trip count has a good divisor, else a multiple
     of the longest and a rest."""
     loop = loops[position]
     divisor = max(d for d in range(1, longest + 1) if loop.trip % d == 0)
     if divisor * divisor >= longest or loop.trip // divisor <= longest and divisor > 1:
-        split = _pack(format, _split(loops, position, divisor))
+        split = _pack(format, adds, _split(loops, position, divisor))
         if len(split) == 1:
             return split
     whole = loop.trip // longest * longest
@@ -151,11 +154,13 @@ def _pack_long(format: InstructionFormat, loops: tuple[WordLoop, ...], position:
             continue
         changed = (*loops[:position], piece, *loops[position + 1 :])
         cut = _split(changed, position, longest) if piece.trip >= longest else _simplify(changed)
-        packed += [_moved(p, loop, start, bool(start)) for p in _pack(format, cut)]
+        packed += [_moved(p, loop, start, bool(start)) for p in _pack(format, adds, cut)]
     return packed
 
 
-def _pack_window(format: InstructionFormat, loops: tuple[WordLoop, ...], position: int, longest: int) -> list[Packed]:
+def _pack_window(
+    format: InstructionFormat, adds: bool, loops: tuple[WordLoop, ...], position: int, longest: int
+) -> list[Packed]:
     """A long reduce loop of an instruction that cannot add to its result, as two: `count` runs of `length`.
 
     A maximum may see a value twice, so the runs may overlap: 17 is 2 runs of 16, one apart.
@@ -171,7 +176,7 @@ def _pack_window(format: InstructionFormat, loops: tuple[WordLoop, ...], positio
                 assigned = _assign(format, changed)
                 if assigned is not None:
                     return [Packed(assigned, (0,) * len(format.operands), False)]
-    return _unroll(format, loops)
+    return _unroll(format, adds, loops)
 
 
 def _split(loops: tuple[WordLoop, ...], position: int, inner: int) -> tuple[WordLoop, ...]:
@@ -181,9 +186,9 @@ def _split(loops: tuple[WordLoop, ...], position: int, inner: int) -> tuple[Word
     return (*loops[:position], *pair, *loops[position + 1 :])
 
 
-def _unroll(format: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
+def _unroll(format: InstructionFormat, adds: bool, loops: tuple[WordLoop, ...]) -> list[Packed]:
     """One instruction for each iteration of the shortest loop, a loop over results if possible."""
-    candidates = [p for p, loop in enumerate(loops) if format.has_accumulate or not loop.is_reduce]
+    candidates = [p for p, loop in enumerate(loops) if adds or not loop.is_reduce]
     if not candidates:
         trips = " × ".join(str(loop.trip) for loop in loops)
         longest = ", ".join(f"{own.name}: {1 << own.bits}" for own in format.loops if own.is_reduce)
@@ -193,7 +198,7 @@ def _unroll(format: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Pack
             remedy="give them more bits",
         )
     position = min(candidates, key=lambda p: (loops[p].is_reduce, loops[p].trip))
-    rest = _pack(format, _simplify((*loops[:position], *loops[position + 1 :])))
+    rest = _pack(format, adds, _simplify((*loops[:position], *loops[position + 1 :])))
     loop = loops[position]
     return [_moved(packed, loop, i, i > 0) for i in range(loop.trip) for packed in rest]
 

@@ -22,7 +22,8 @@ def narrowed(expr: Expr, factor_bits: int) -> dict[Expr, Expr]:
     """Each node of an expression, and what stands for it; the expression itself and what stands for it are equal.
 
     Round shifts saturate where nothing else makes a difference. A product with a factor of more than `factor_bits`
-    bits is the sum of the products with both halves of the wider.
+    bits is the sum of the products with both halves of the wider. The product of a vector and a weight tile is that of
+    one element and one word: of a row of the tile, over which `sum` sums as over the reduce loops.
     """
     demand = demands(expr)
     changed: dict[Expr, Expr] = {}
@@ -33,6 +34,8 @@ def narrowed(expr: Expr, factor_bits: int) -> dict[Expr, Expr]:
                 new = _saturating(new, demand[node])
             case Op.MUL:
                 new = _of_halves(new, factor_bits)
+            case Op.DOT if new.args[1].op is Op.SOURCE:
+                new = _of_halves(_node(Op.MUL, *new.args), factor_bits)
         changed[node] = new
     return changed
 

@@ -15,6 +15,7 @@ from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import WORD_BYTES, InstructionFormat
 from tilewright.isa.machine.engine import Direction, Engine, Systolic, Template
 from tilewright.isa.machine.memory import Dram, Memory
+from tilewright.isa.machine.products import continues
 from tilewright.isa.machine.shown import html_table
 
 USUAL_FETCH_BEATS = 64
@@ -167,6 +168,21 @@ class Machine:
     def distinct_formats(self) -> tuple[InstructionFormat, ...]:
         """The instructions that do different things: of those that are alike, the first; in file order."""
         return tuple(format for format in self.formats.values() if self.alike[format.mnemonic][0] is format)
+
+    @cached_property
+    def continuing(self) -> Mapping[str, InstructionFormat]:
+        """For each instruction that multiplies, the one that adds more products to its sums, if there is one.
+
+        With an accumulate flag, it is the instruction itself.
+        """
+        found: dict[str, InstructionFormat] = {}
+        for format in self.formats.values():
+            if format.has_accumulate:
+                found[format.mnemonic] = format
+            elif format.statement.dot is not None:
+                more = next((other for other in self.formats.values() if continues(other, format)), None)
+                found |= {} if more is None else {format.mnemonic: more}
+        return found
 
     @cached_property
     def formats_by_opcode(self) -> Mapping[int, InstructionFormat]:

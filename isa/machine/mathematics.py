@@ -6,6 +6,7 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.notation import Notation, Tightness
 from tilewright.isa.language.operations import OVER_WORDS, Op
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Template
 
 
 def statement_mathematics(format: InstructionFormat) -> str:
@@ -26,9 +27,10 @@ def _print(expr: Expr, format: InstructionFormat) -> tuple[str, Tightness]:
             return f"{expr.name}.{expr.field}" if expr.field else expr.name, Tightness.ATOM
         case Op.DOT:
             a, w = expr.args
+            column = "lane" if format.engine.template is Template.VECTOR else "col"
             if w.op is Op.TRANSPOSE:
-                return f"Σ[row] {a.name}[row] · {w.args[0].name}[col, row]", Tightness.SUM
-            return f"Σ[row] {a.name}[row] · {w.name}[row, col]", Tightness.SUM
+                return f"Σ[row] {a.name}[row] · {w.args[0].name}[{column}, row]", Tightness.SUM
+            return f"Σ[row] {a.name}[row] · {w.name}[row, {column}]", Tightness.SUM
         case op:
             return _fill(op.facts.notation or _as_call(op), expr, format)
 

@@ -68,6 +68,8 @@ def _cycles(op: Op) -> str:
             return "log₂ of the lanes, rounded up"
         case Circuit.WORD_TREE:
             return f"log₍{WORDS_A_STAGE}₎ of the words, rounded up"
+        case Circuit.ARRAY if op is Op.DOT:
+            return "in the array, or in the vector engine those of a product, a word of the tile in each cycle"
         case Circuit.ARRAY:
             return "in the array only"
         case circuit:

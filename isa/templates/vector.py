@@ -6,17 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.isa.errors import listed
 from tilewright.isa.key_kinds import Key, Whole
-from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import REDUCTION_WORDS, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.engine import Direction, Systolic, Vector
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.mathematics import statement_mathematics
 from tilewright.isa.machine.memory import DRAM, Memory
+from tilewright.isa.machine.products import adds_product, is_product
 from tilewright.isa.templates.datapath_schedule import bind, schedule
 from tilewright.isa.templates.facet import Facet
+from tilewright.isa.templates.systolic import systolic_weights
 from tilewright.isa.templates.work import Access, Task, Work
-from tilewright.isa.timing import pipeline_nodes, statement_stages, vec_write
+from tilewright.isa.timing import pipeline_nodes, statement_stages, vec_beats, vec_write
 
 _RESULTS = Key(
     Whole(1, 64),
@@ -40,16 +42,23 @@ class VectorFacet(Facet):
         assert isinstance(format.engine.settings, Vector)
         yield from _violations(format, memories, format.engine.settings.lanes)
 
+    def each_word(self, operand: Operand, format: InstructionFormat) -> str:
+        return ", one for each element of the vector" if operand is self.row_by_row(format) else ""
+
     def elements_computed(self, machine: Machine) -> int:
         return machine.lanes
 
     def stages(self, format: InstructionFormat) -> int:
         return statement_stages(format.statement.expr)
 
+    def row_by_row(self, format: InstructionFormat) -> Operand | None:
+        return None if format.statement.dot is None else systolic_weights(format)
+
     def work(self, machine: Machine, task: Task) -> Work:
         """A result is there when the last word that it depends on was read."""
-        format, iterations, write = task.format, task.iterations, vec_write(task.format)
-        complete, reduced = iterations + write, task.reduced
+        format, beats, write = task.format, vec_beats(task.format), vec_write(task.format)
+        iterations, reduced = task.iterations * beats, task.reduced * beats
+        complete = iterations + write
         reads = [Access(source, iterations, 0, iterations) for source in format.streams]
         results = Access(format.destination, iterations // reduced, write + reduced - 1, complete, is_write=True)
         return Work(iterations, complete, (*reads, results), iterations=iterations)
@@ -59,8 +68,10 @@ class VectorFacet(Facet):
         yield f"    {statement_mathematics(format)}"
 
     def timing(self, format: InstructionFormat, machine: Machine) -> str:
+        rows = vec_beats(format)
+        each = "" if rows == 1 else f", times {rows}: an iteration takes a word of its weight tile in each cycle"
         return (
-            "let N be the number of iterations (the product of the trip counts). They occupy the engine for N "
+            f"let N be the number of iterations (the product of the trip counts{each}). They occupy the engine for N "
             f"cycles. The datapath has {self.stages(format)} stages for this statement. "
             f"Without port conflicts, the instruction completes N + {vec_write(format) + 1} cycles after its start."
         )
@@ -81,6 +92,10 @@ class VectorFacet(Facet):
 
 
 def _violations(format: InstructionFormat, memories: Mapping[str, Memory], lanes: int) -> Iterator[str]:
+    tile = None
+    if format.statement.dot is not None:
+        yield from _product(format, lanes)
+        tile = _tile(format.statement.dot)
     for operand in format.operands:
         if operand.memory == DRAM:
             yield f"operand {operand.name}: a vector engine does not reach dram"
@@ -89,7 +104,8 @@ def _violations(format: InstructionFormat, memories: Mapping[str, Memory], lanes
                 f"operand {operand.name}: a word of {operand.memory} has {memories[operand.memory].width} elements; "
                 f"a vector engine needs lanes = {lanes}"
             )
-        if operand.block != 1 and operand not in format.tables and operand.name not in format.statement.blocks:
+        is_block = operand in format.tables or operand.name == tile or operand.name in format.statement.blocks
+        if operand.block != 1 and not is_block:
             yield (
                 f"operand {operand.name} is a block of {operand.block} words; a vector engine takes one an iteration, "
                 f"or looks up in it: lut({operand.name}, …), or takes all of them: words_sum({operand.name})"
@@ -97,8 +113,6 @@ def _violations(format: InstructionFormat, memories: Mapping[str, Memory], lanes
     yield from _tables(format)
     if format.has_accumulate:
         yield "a vector engine has no accumulate flag"
-    if any(node.op is Op.DOT for node in walk(format.statement.expr)):
-        yield "dot needs a systolic engine; a vector engine works lane by lane"
     reduces = any(node.op in REDUCTIONS for node in walk(format.statement.expr))
     if reduces != bool(format.reduce_loops):
         words = listed(REDUCTION_WORDS, "and")
@@ -109,6 +123,40 @@ def _violations(format: InstructionFormat, memories: Mapping[str, Memory], lanes
     for name in format.reduce_loops:
         if name in format.destination.loops:
             yield f"{format.destination.name} strides over the reduce loop {name}; give it a list without {name}"
+
+
+def _product(format: InstructionFormat, lanes: int) -> Iterator[str]:
+    """What a product must be: sums of a vector and a weight tile, as they are or added to one operand."""
+    c, dot = format.destination, format.statement.dot
+    assert dot is not None
+    expected = f"{c.name} = wrap(sum(dot(a, w)), {c.element.type})"
+    if format.statement.expr.type != c.element.type or not (is_product(format) or adds_product(format)):
+        yield (
+            f"a vector engine multiplies as `{expected}`, or `{c.name} = wrap(b + sum(dot(a, w)), {c.element.type})`; "
+            "say in an instruction of its own what becomes of the sums"
+        )
+        return
+    plain = [arg.name for arg in dot.args if arg.op is Op.SOURCE and not arg.field]
+    if len(set(plain)) != len(dot.args):
+        yield "in a vector engine, dot takes two operands, a vector and a weight tile; transpose needs an array"
+        return
+    tile, added = format.operand(plain[1]), adds_product(format)
+    if tile.block != lanes:
+        yield (
+            f"operand {tile.name} is {tile.block} word{'s' if tile.block > 1 else ''}; a vector of {lanes} elements is "
+            f"multiplied with a tile of as many words: say `lanes * {tile.memory}[…]`"
+        )
+    if added is not None and added.name in plain:
+        yield f"{added.name} is multiplied and added; give the sums that are added an operand of their own"
+    for name in format.reduce_loops:
+        if added is not None and name in added.loops:
+            yield f"{added.name} strides over the reduce loop {name}; give it a list without {name}"
+
+
+def _tile(dot: Expr) -> str:
+    """The name of the operand that is a weight tile."""
+    matrix = dot.args[1]
+    return matrix.args[0].name if matrix.op is Op.TRANSPOSE else matrix.name
 
 
 def _tables(format: InstructionFormat) -> Iterator[str]:

@@ -13,8 +13,9 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.datapath_schedule import Unit
+from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
-from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.datapath import VectorDatapath, result_element_bits
 from tilewright.rtl.layout import immediate_places
 from tilewright.rtl.proof.lane_tree import prove_lane_trees
 from tilewright.rtl.proof.meaning import REDUCE, Meaning, as_integer
@@ -52,19 +53,29 @@ def prove_datapath(machine: Machine, engine: Engine) -> list[Proof]:
     lane = VectorDatapath(one_lane(machine), engine)
     hardware = without_products(netlist(lane))
     instructions = [prove_format(machine, lane, hardware, position) for position in range(len(lane.formats))]
-    return [*instructions, *prove_lane_trees(machine, engine)]
+    return [*instructions, *prove_shared_elements(machine, engine), *prove_lane_trees(machine, engine)]
 
 
-def prove_format(machine: Machine, lane: VectorDatapath, hardware: Netlist, position: int) -> Proof:
+def prove_shared_elements(machine: Machine, engine: Engine) -> list[Proof]:
+    """Of instructions that multiply by an element which all lanes share: a lane beside the one that it is read in."""
+    positions = [at for at, format in enumerate(machine.formats_of(engine)) if multiplied_by_element(format)]
+    if not positions or machine.lanes == 1:
+        return []
+    lanes = VectorDatapath(machine.with_lanes(LANES + 1), engine)
+    hardware = without_products(netlist(lanes))
+    return [prove_format(machine, lanes, hardware, position, LANES) for position in positions]
+
+
+def prove_format(machine: Machine, lane: VectorDatapath, hardware: Netlist, position: int, number: int = 0) -> Proof:
     format_ = lane.formats[position]
-    multiplies = any(node.op is Op.MUL for node in walk(format_.statement.expr))
+    multiplies = any(node.op in (Op.MUL, Op.DOT) for node in walk(format_.statement.expr))
     reduces = format_.statement.reduction is not None
     method = "all inputs" + (", products by their laws" if multiplies else "") + (", inductive" if reduces else "")
 
     def goals() -> list[Goal]:
-        return [*narrowing_goals(format_.statement.expr), *_Question(lane, hardware, position).goals()]
+        return [*narrowing_goals(format_.statement.expr), *_Question(lane, hardware, position, number).goals()]
 
-    return prove(f"datapath: {format_.mnemonic}", method, goals)
+    return prove(f"datapath: {format_.mnemonic}{' in another lane' if number else ''}", method, goals)
 
 
 class _Question:
@@ -76,8 +87,9 @@ class _Question:
     assumed of the others is what `VectorDatapath` asks of its user: none of them gives a result in the same cycle.
     """
 
-    def __init__(self, lane: VectorDatapath, hardware: Netlist, position: int) -> None:
+    def __init__(self, lane: VectorDatapath, hardware: Netlist, position: int, number: int = 0) -> None:
         self.lane = lane
+        self.number = number  # of the lane, where the datapath has more than one
         self.position = position
         self.format = lane.formats[position]
         self.expr = in_pipeline(self.format.statement.expr)
@@ -99,7 +111,8 @@ class _Question:
         goals = [goal for node in self.operators() for goal in self.operator_goals(meaning, node)]
         value, result = meaning.of(self.expr), self.run.at("result", self.leaves)
         element = self.format.destination.element
-        equal = z3.Extract(element.bits - 1, 0, value) == z3.Extract(element.bits - 1, 0, result)
+        low = self.number * result_element_bits(self.lane.machine, self.lane.engine)
+        equal = z3.Extract(element.bits - 1, 0, value) == z3.Extract(low + element.bits - 1, low, result)
         return [*goals, Goal("the result", list(self.given), equal)]
 
     def operators(self) -> list[Expr]:
@@ -171,12 +184,13 @@ class _Question:
         self.given.append(within(meaning.known[node], node.range))
 
     def inputs(self) -> dict[tuple[str, str, int], z3.BitVecRef]:
-        """The integers that sources and immediates hold in this iteration, in lane 0."""
+        """The integers that sources and immediates hold in this iteration, in the lane."""
         found = {}
-        for slot, operand in enumerate(self.format.streams):
+        for slot, operand in enumerate(vector_walk(self.format).streams):
             words = self.run.at(f"source_{slot}", self.enters)
+            number = 0 if operand == multiplied_by_element(self.format) else self.number
             for word in range(operand.block):
-                first = word * self.lane.machine.lanes * operand.element.bits
+                first = (word * self.lane.machine.lanes + number) * operand.element.bits
                 for name, low, type_ in _fields(operand.element):
                     found[operand.name, name, word] = _typed(words, first + low, type_)
         immediates, places = self.run.at("immediates", self.enters), immediate_places(self.lane.formats)
@@ -186,7 +200,7 @@ class _Question:
 
     def register(self, node: Expr) -> str:
         """The output register of the unit that computes a node."""
-        return f"lane0_{node.op.name.lower()}_{self.lane.units.index(self.unit_of(node))}"
+        return f"lane{self.number}_{node.op.name.lower()}_{self.lane.units.index(self.unit_of(node))}"
 
     def unit_of(self, node: Expr) -> Unit:
         wanted = (self.position, node)

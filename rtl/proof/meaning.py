@@ -72,7 +72,7 @@ class Meaning:
         match expr.op:
             case Op.WORDS_SUM:
                 return sum(args, integer(0))
-            case Op.MUL:
+            case Op.MUL | Op.DOT:  # a dot product is of one row here
                 return self.product(args[0], args[1])
             case Op.WRAP:
                 assert expr.type is not None

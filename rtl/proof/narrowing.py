@@ -39,7 +39,7 @@ class _Comparison:
         if node.op is Op.ROUND_SHIFT and new.type is not None:
             self.saturate(node, new)
             return []
-        if node.op is Op.MUL and new.op is not Op.MUL:
+        if node.op in (Op.MUL, Op.DOT) and new.op is not Op.MUL:
             laws = self.laws(node)
             goals = [Goal(f"{node} from halves", [*self.given, *laws], self.said.of(node) == self.computed.of(new))]
         elif any(arg not in self.equal for arg in node.args):

@@ -8,10 +8,12 @@ from tilewright.isa.machine.encoding import OPCODE, Loop
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
+from tilewright.isa.templates.vector_walk import ROWS, vector_walk
 from tilewright.rtl.nest import NestWalker, Walk, whole_walk
 from tilewright.rtl.proof.netlist import Part, Run, netlist
 from tilewright.rtl.proof.numbers import number, signed
 from tilewright.rtl.proof.result import Claim, Goal, Subject
+from tilewright.rtl.vector import operands_by_slot
 
 SUMS = "all inputs, inductive"
 EXACT = "all inputs, inductive, steps from accesses inside"
@@ -20,10 +22,7 @@ EXACT = "all inputs, inductive, steps from accesses inside"
 def vector_walker(machine: Machine, engine: Engine) -> NestWalker:
     """The walker of a vector engine's instructions, a slot for each source and one for the destination."""
     walks = [
-        whole_walk(
-            format,
-            {**{f"source{i}": source for i, source in enumerate(format.sources)}, "destination": format.destination},
-        )
+        whole_walk(format, operands_by_slot(vector_walk(format).sources, format.destination))
         for format in machine.formats_of(engine)
     ]
     return NestWalker(machine, walks)
@@ -198,8 +197,10 @@ class _Nest:
         claims = [self.bounds(1), self.is_walk(position, 1)]
         for level in self.levels:
             loop = self.loop(walk, level)
-            trips = self.field(walk, f"trip.{loop.name}") if loop is not None else z3.BitVecVal(0, 1)
             last = self.last_index(level, 1)
+            trips = z3.BitVecVal(0, 1)
+            if loop is not None:
+                trips = z3.BitVecVal(walk.rows - 1, last.size()) if loop.name == ROWS else self.trips(walk, loop)
             wanted = z3.ZeroExt(last.size() - trips.size(), trips)
             if level == self.levels[-1]:
                 wanted = z3.If(collapse, z3.BitVecVal(0, last.size()), wanted)
@@ -213,11 +214,17 @@ class _Nest:
             for level in self.levels:
                 loop = self.loop(walk, level)
                 step = z3.BitVecVal(0, width)
-                if loop is not None and loop.name in operand.loops:
+                if loop is not None and loop.name == ROWS and ROWS in operand.loops:
+                    step = z3.BitVecVal(1, width)
+                elif loop is not None and loop.name in operand.loops:
                     step = _extended(self.field(walk, f"{operand.name}.{loop.name}"), width)
                 claims.append(self.stride(slot, level, 1) == step)
         opcode = self.field(walk, OPCODE) == format_.opcode
         return Goal(f"start of {format_.mnemonic}", [self.nets.holds("start"), opcode], z3.And(*claims))
+
+    def trips(self, walk: Walk, loop: Loop) -> z3.BitVecRef:
+        """The field that says how often a loop runs, one less than that."""
+        return self.field(walk, f"trip.{loop.name}")
 
     def field(self, walk: Walk, name: str) -> z3.BitVecRef:
         field = walk.format.field(name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.vector_walk import vector_walk
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.memory import Requester
 from tilewright.rtl.templates.facet import Facet, MemoryPort
@@ -40,9 +41,13 @@ class VectorFacet(Facet):
 
     def proofs(self, machine: Machine, engine: Engine) -> Iterator[Subject]:
         from tilewright.rtl.proof.nest import vector_addresses
+        from tilewright.rtl.proof.vector import kept_elements
 
-        if machine.formats_of(engine):
+        formats = machine.formats_of(engine)
+        if formats:
             yield vector_addresses(machine, engine)
+        if any(format.statement.dot is not None for format in formats):
+            yield kept_elements(machine, engine)
 
 
 def vector_source_memories(machine: Machine, engine: Engine, slot: int) -> tuple[str, ...]:
@@ -54,5 +59,5 @@ def vector_source_memories(machine: Machine, engine: Engine, slot: int) -> tuple
 
 def _widest_block(machine: Machine, engine: Engine, slot: int, memory: str) -> int:
     """The most words that some instruction of an engine reads of a memory at once, as its source number `slot`."""
-    streams = [format.streams for format in machine.formats_of(engine)]
+    streams = [vector_walk(format).streams for format in machine.formats_of(engine)]
     return max(s[slot].block for s in streams if slot < len(s) and s[slot].memory == memory)

@@ -23,7 +23,7 @@ from tilewright.simulator.kernel.layout import (
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.regions import region
 from tilewright.simulator.templates.facet import Facet
-from tilewright.simulator.templates.rows import Rows
+from tilewright.simulator.templates.rows import Rows, nest_depth
 
 RINGS = ("bytes", "words", "burst_bytes", "burst_first", "burst_last", "part_ready", "part_size")
 """`bytes` and `words` are loop indices: of the address side, and of what comes from memories or goes there."""
@@ -69,7 +69,7 @@ class DmaFacet(Facet):
         }
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
-        loops = max(len(format.loops) for format in machine.formats.values())
+        loops = nest_depth(machine)
         sizes = dict.fromkeys(RINGS, engine.dma.bursts) | dict.fromkeys(("bytes", "words"), loops)
         sizes |= dict.fromkeys(("part_ready", "part_size"), engine.dma.beats)
         return {name: np.zeros(size, np.int64) for name, size in sizes.items()}

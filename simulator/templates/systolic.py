@@ -22,7 +22,7 @@ from tilewright.simulator.kernel.layout import (
 )
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.templates.facet import Facet
-from tilewright.simulator.templates.rows import Rows
+from tilewright.simulator.templates.rows import Rows, nest_depth
 
 RINGS = ("vectors", "weights", "c_read", "c_write", "c_last")
 """`vectors` and `weights` are loop indices; the others have by cycle the port of the sums that are read or written."""
@@ -57,7 +57,7 @@ class SystolicFacet(Facet):
         }
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
-        loops, slots = max(len(format.loops) for format in machine.formats.values()), timing.mma_write(engine.array) + 1
+        loops, slots = nest_depth(machine), timing.mma_write(engine.array) + 1
         walks = {name: np.zeros(loops, np.int64) for name in ("vectors", "weights")}
         return walks | {name: np.full(slots, -1 if name != "c_last" else 0, np.int64) for name in RINGS[2:]}
 

@@ -19,7 +19,7 @@ from tilewright.simulator.kernel.layout import (
 )
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.templates.facet import Facet
-from tilewright.simulator.templates.rows import Rows
+from tilewright.simulator.templates.rows import Rows, nest_depth
 
 RINGS = ("walk", "source_word", "result_ready", "result_port", "result_refusable")
 """`walk`: loop indices. `source_word`: where each source and, last, the destination is."""
@@ -47,7 +47,7 @@ class VectorFacet(Facet):
         return {"sources": machine.vector_sources(engine), "slots": slots}
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
-        loops = max(len(format.loops) for format in machine.formats.values())
+        loops = nest_depth(machine)
         sizes = dict.fromkeys(RINGS, self.settings(machine, engine)["slots"])
         sizes |= {"walk": loops, "source_word": machine.vector_sources(engine) + 1}
         return {name: np.zeros(size, np.int64) for name, size in sizes.items()}
@@ -60,13 +60,15 @@ class VectorFacet(Facet):
 
     def fill(self, rows: Rows) -> None:
         format, machine = rows.format, rows.machine
-        for column, source in enumerate(format.streams):
+        for column, source in enumerate(rows.walk.streams):
             rows.fill_operand(column, source, rows.first_words[source.memory])
         first_word = rows.first_words[format.destination.memory]
         rows.fill_operand(machine.vector_sources(format.engine), format.destination, first_word)
-        rows.table[:, SOURCES] = len(format.streams)
+        rows.table[:, SOURCES] = len(rows.walk.streams)
         rows.table[:, TO_WRITE] = timing.vec_write(format)
         rows.table[:, REFUSABLE] = timing.can_be_refused(machine, format)
         rows.table[:, RESULT_LIMIT] = timing.vec_result_limit(machine, format)
         rows.table[:, ITERATIONS] = rows.product(rows.trips)
-        rows.table[:, GROUP] = rows.product([rows.field(f"trip.{name}") for name in format.reduce_loops])
+        rows.table[:, GROUP] = rows.product(
+            [trip for loop, trip in zip(rows.walk.loops, rows.trips, strict=True) if loop.is_reduce]
+        )

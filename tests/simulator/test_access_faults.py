@@ -17,7 +17,7 @@ from tilewright.simulator.interpreter import interpret_instruction
 from tilewright.simulator.regions import regions_of
 
 
-@pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])
+@pytest.mark.parametrize("name", ["base16", "tiny8", "rect", "vector-only"])
 def test_equals_the_interpreter(name: str) -> None:
     machine = load_machine(name)
     regions = regions_of(program_of(machine, ()), place_regions(LIMITS))

@@ -192,7 +192,7 @@ def test_cuts_bursts_as_the_timing_contract_says() -> None:
             assert burst_bytes(p, address, left) == timing.first_burst(address, left, bus_bytes).bytes
 
 
-@pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])
+@pytest.mark.parametrize("name", ["base16", "tiny8", "rect", "vector-only"])
 def test_every_cycle_of_an_engine_is_counted_once(name: str) -> None:
     machine = load_machine(name)
     for seed in range(8):

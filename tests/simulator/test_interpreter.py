@@ -204,6 +204,33 @@ def test_mma_is_the_matrix_product(name: str, mnemonic: str, product: str, accum
     assert np.array_equal(found, (exact + 2**31) % 2**32 - 2**31)
 
 
+@pytest.mark.parametrize("mnemonic", ["multiply", "multiply_add"])
+def test_a_vector_engine_gives_the_matrix_product(mnemonic: str) -> None:
+    """What is added lies in other words than the sums, behind them."""
+    machine = load_machine("vector-only")
+    rng = np.random.default_rng(5)
+    vectors, tiles, reduced, lanes = 5, 2, 3, machine.lanes
+    a = rng.integers(-128, 128, (reduced, vectors, lanes), np.int8)
+    w = rng.integers(-128, 128, (tiles, reduced, lanes, lanes), np.int8)
+    old = rng.integers(-(2**31), 2**31, (tiles, vectors, lanes), np.int32)
+    state = empty_state(machine)
+    act, wgt, acc = (state.memories[memory] for memory in ("act", "wgt", "acc"))
+    act.reshape(-1)[: a.size] = a.reshape(-1).view(np.uint8)
+    wgt.reshape(-1)[: w.size] = w.reshape(-1).view(np.uint8)
+    acc.reshape(-1)[old.nbytes : 2 * old.nbytes] = old.reshape(-1).view(np.uint8)
+    fields = {
+        **{"trip.n": tiles, "trip.k": reduced, "trip.x": vectors, "a.k": vectors, "a.x": 1},
+        **{"w.n": reduced * lanes, "w.k": lanes, "c.n": vectors, "c.x": 1},
+    }
+    adds = mnemonic == "multiply_add"
+    if adds:
+        fields |= {"b.base": tiles * vectors, "b.n": vectors, "b.x": 1}
+    run(state, instruction(mnemonic, fields, machine), machine)
+    exact = np.einsum("kvr,tkrc->tvc", a.astype(np.int64), w.astype(np.int64)) + adds * old.astype(np.int64)
+    found = acc.reshape(-1)[: old.nbytes].view(np.int32).reshape(old.shape)
+    assert np.array_equal(found, (exact + 2**31) % 2**32 - 2**31)
+
+
 NARROW_SUMS = """
 extends: tiny8
 memories: {acc: {element: int20}}

@@ -26,6 +26,7 @@ MACHINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("base16", ()),
     ("tiny8", ()),
     ("rect", ()),
+    ("vector-only", ()),
     ("base16", ("rounding=up",)),
     ("tiny8", ("rounding=away",)),
     ("base16", ("lanes=8",)),

@@ -126,7 +126,8 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
         ),
         (
             "instructions:\n  copy: {do: 'y = sat(dot(a, a), int8)'}\n",
-            "m.yaml:3:14: instructions.copy: dot needs a systolic engine; a vector engine works lane by lane",
+            "m.yaml:3:14: instructions.copy: a vector engine multiplies as `y = wrap(sum(dot(a, w)), int8)`, or "
+            "`y = wrap(b + sum(dot(a, w)), int8)`; say in an instruction of its own what becomes of the sums",
         ),
         (
             "instructions:\n  load_act: {do: y = d + 1}\n",

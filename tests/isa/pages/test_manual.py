@@ -55,8 +55,8 @@ def test_lists_every_field_without_gaps(name: str) -> None:
         ("y = sat(abs(a) + min(a, b), int8)", "y ← clamp(|a| + min(a, b), -128, 127)"),
         ("y = clz(a * b)", "y ← clz(a · b)"),
         ("y = lut(t, a)", "y ← t[a + 128]"),
-        ("y = wrap(dot(a, b), int8)", "y ← wrap_int8(Σ[row] a[row] · b[row, col])"),
-        ("y = wrap(dot(a, transpose(b)), int8)", "y ← wrap_int8(Σ[row] a[row] · b[col, row])"),
+        ("y = wrap(dot(a, b), int8)", "y ← wrap_int8(Σ[row] a[row] · b[row, lane])"),
+        ("y = wrap(dot(a, transpose(b)), int8)", "y ← wrap_int8(Σ[row] a[row] · b[lane, row])"),
         ("y = wrap(a - lanes_max(a), int8)", "y ← wrap_int8(a - (max[lane] a))"),
     ],
 )

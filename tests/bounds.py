@@ -25,6 +25,7 @@ from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
+from tilewright.isa.timing import vec_beats
 
 SMALL = ("array.rows=1", "array.cols=1", "lanes=1", "dram.bus_bytes=1")
 """Nothing of such an array and bus is ever empty, so a bound that is too high shows."""
@@ -91,7 +92,8 @@ def products_of(program: Program) -> int:
                 total += prod(instruction.trips.values()) * machine.array.rows * machine.array.cols
             case Template.VECTOR:
                 in_a_lane = terms(instruction.format.statement.expr)[0]
-                total += prod(instruction.trips.values()) * machine.lanes * in_a_lane
+                iterations = prod(instruction.trips.values()) * vec_beats(instruction.format)
+                total += iterations * machine.lanes * in_a_lane
     return total
 
 

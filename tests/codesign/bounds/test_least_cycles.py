@@ -21,7 +21,7 @@ from tilewright.isa.machine.engine import Template
 DIGITS = Path("programs/digits/digits_int8.onnx")
 
 
-@pytest.mark.parametrize("isa", ["tiny8", "base16", "rect", "vector16", "wide32"])
+@pytest.mark.parametrize("isa", ["tiny8", "base16", "rect", "vector16", "wide32", "vector-only"])
 @pytest.mark.parametrize("bus", [1, 16])
 def test_no_program_of_dense_weights_is_faster(isa: str, bus: int) -> None:
     machine = load_machine(isa, (f"dram.bus_bytes={bus}",))
@@ -58,6 +58,11 @@ def test_an_array_counts_with_the_multipliers_beside_it() -> None:
 @pytest.mark.parametrize(("mnemonic", "count"), [("requantize", 2), ("max_pool", 1), ("add", 2), ("copy", 1)])
 def test_terms_are_those_of_the_statement_multiplied_out(mnemonic: str, count: int) -> None:
     assert terms(load_machine("tiny8").format(mnemonic).statement.expr)[0] == count
+
+
+@pytest.mark.parametrize(("mnemonic", "count"), [("multiply", 1), ("multiply_add", 2)])
+def test_a_dot_product_is_one_product_of_each_row(mnemonic: str, count: int) -> None:
+    assert terms(load_machine("vector-only").format(mnemonic).statement.expr)[0] == count
 
 
 def test_taps_of_one_iteration_are_as_many_products() -> None:

@@ -57,6 +57,15 @@ def test_random_networks_are_the_simulators() -> None:
 
 
 @pytest.mark.slow
+def test_random_networks_without_an_array_are_the_simulators() -> None:
+    """Products in the vector engine, in parts where the memories of weights and sums are small."""
+    small = ("memories.wgt.kib=4", "memories.acc.kib=8")
+    programs = require_the_simulators("vector-only", [random_network(seed) for seed in range(8)], small)
+
+    assert {"multiply", "multiply_add", "requantize"} <= mnemonics(programs)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("machine", "has_softmax", "selected"),
     [

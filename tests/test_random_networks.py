@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simplified, simulated, steps_apart
 from tests.random_networks import random_network
-from tests.rings import long_beyond
+from tests.rings import long_beyond, slow_beyond
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.pipeline import compile_model
@@ -29,9 +31,16 @@ FEW, SOME, MANY = 12, 36, 120
 """Seeds: those of the fast ring, how many more the slow ring has, and all of them, with the long one."""
 
 
-def check(seed: int) -> None:
+WITHOUT_ARRAY: tuple[tuple[str, tuple[str, ...], dict[str, bool]], ...] = (
+    ("vector-only", (), {}),
+    ("vector-only", ("memories.act.kib=16", "memories.acc.kib=8", "memories.wgt.kib=4"), {}),
+)
+"""Products in the vector engine; the second cuts sums into parts."""
+
+
+def check(seed: int, of: Sequence[tuple[str, tuple[str, ...], dict[str, bool]]] = MACHINES) -> None:
     """One network on one machine; failures name both."""
-    name, overrides, kinds = MACHINES[seed % len(MACHINES)]
+    name, overrides, kinds = of[seed % len(of)]
     machine = load_machine(name, overrides)
     model = random_network(seed, **kinds)
     where = f"seed {seed} on {name} {' '.join(overrides)}"
@@ -49,6 +58,11 @@ def check(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(FEW))
 def test_a_few(seed: int) -> None:
     check(seed)
+
+
+@pytest.mark.parametrize("seed", slow_beyond(4, range(FEW)))
+def test_a_few_without_an_array(seed: int) -> None:
+    check(seed, WITHOUT_ARRAY)
 
 
 @pytest.mark.slow

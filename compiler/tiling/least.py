@@ -17,7 +17,7 @@ from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, 
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
 from tilewright.compiler.tiling.cost import product_cycles, store_cycles
-from tilewright.compiler.tiling.loads import box_loads, operand_load
+from tilewright.compiler.tiling.loads import box_loads, load_bytes, operand_load
 from tilewright.compiler.tiling.shape import (
     Cycles,
     Flags,
@@ -32,6 +32,7 @@ from tilewright.compiler.tiling.shape import (
 from tilewright.compiler.tiling.surroundings import ALONE
 from tilewright.compiler.tiling.tile_counts import TileCounts, tile_counts
 from tilewright.isa.machine.encoding import Operand
+from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.dma import moved_word_bytes
 from tilewright.isa.timing import dma_round_trip
@@ -55,7 +56,8 @@ def least_cycles(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes],
     before = dma_round_trip(machine) if brings else 0
     after = machine.dram.latency_cycles if shape.stores_result else 0
     through = shape.cover.dot.product_latency if shape.cover.dot is not None else 0
-    loaded, stored = _beats(shape, machine, sizes, points_outer, count), store_cycles(shape, machine, count)
+    loaded = _beats(shape, machine, sizes, points_outer, count) / len(machine.ports(Direction.IN))
+    stored = store_cycles(shape, machine, count)
     busiest = np.maximum.reduce([array + through, vector, loaded, stored])
     least: Cycles = before + busiest + after
     return least
@@ -64,7 +66,7 @@ def least_cycles(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes],
 def _beats(
     shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, count: TileCounts
 ) -> Cycles:
-    """Beats on the bus of what tiles bring, without what bursts and instructions add."""
+    """Beats of what tiles bring, through all ports together, without what bursts and instructions add."""
     beats = np.zeros(count.all.shape)
     for index, step in enumerate(shape.cover.steps):
         for operand in step.format.sources:
@@ -73,7 +75,8 @@ def _beats(
                 words = all_weight_tiles(shape) * operand.block
                 beats = beats + words * machine.memories[operand.memory].word_bytes / machine.dram.bus_bytes
             elif isinstance(bound, ConstantMatrix | ComputedMatrix | Table):
-                beats = beats + operand_load(shape, machine, sizes, points_outer, count, index, operand, ALONE).cycles
+                load = operand_load(shape, machine, sizes, points_outer, count, index, operand, ALONE)
+                beats = beats + load.cycles * (load_bytes(machine, operand) / machine.dram.bus_bytes)
             elif isinstance(bound, TensorRead) and bound.read in shape.off_chip:
                 if not is_brought_already(shape, index, operand):
                     beats = beats + _tensor_beats(shape, machine, step, bound.read, operand, sizes, points_outer, count)

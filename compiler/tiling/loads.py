@@ -20,7 +20,7 @@ from tilewright.compiler.select.bindings import (
 )
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
-from tilewright.compiler.templates.dma import burst_cycles
+from tilewright.compiler.templates.dma import burst_cycles, ports_of
 from tilewright.compiler.tiling.shape import (
     Box,
     Cycles,
@@ -71,7 +71,7 @@ def operand_load(
 ) -> Load:  # fmt: skip
     """What a step's operand costs to load: as often as a tile needs it and the tile before had another."""
     step, space = shape.cover.steps[index], shape.cover.space
-    word_bytes, bus = machine.memories[operand.memory].word_bytes, machine.dram.bus_bytes
+    word_bytes, bus = machine.memories[operand.memory].word_bytes, load_bytes(machine, operand)
     match step.inputs[operand.name]:
         case ConstantMatrix() | ComputedMatrix():
             sums = count.partial_sums
@@ -138,8 +138,14 @@ def _box_load(machine: Machine, operand: Operand, box: Box) -> Load:
     """
     format = find_transfers(machine).load(operand.memory)
     beats = box.words * moved_word_bytes(format, machine) / machine.dram.bus_bytes
-    cycles = burst_cycles(machine, format.engine, beats, box.runs)
-    return Load(cycles, waits=cycles - beats)
+    cycles = burst_cycles(machine, format, beats, box.runs)
+    return Load(cycles, waits=cycles - beats / ports_of(machine, format))
+
+
+def load_bytes(machine: Machine, operand: Operand) -> int:
+    """Bytes in a cycle that loads of an operand's memory can bring, through all their ports."""
+    load = find_transfers(machine).loads.get(operand.memory) if machine.dram.ports > 1 else None
+    return machine.dram.bus_bytes * (1 if load is None else ports_of(machine, load))
 
 
 def box_loads(shape: NestShape, step: Step, count: TileCounts, points_outer: Flags) -> Sizes:

@@ -1,7 +1,8 @@
-"""What a second engine is worth: the networks of docs/engines.md on its machine, and on that machine's base.
+"""What second engines and ports are worth: networks on the machines that docs/engines.md shows, and on their bases.
 
-python -m tests.schedules.engines               # the rows of the page's table
-python -m tests.schedules.engines bert-tiny     # one of them
+python -m tests.schedules.engines                          # all rows, by the name of the machine that they are about
+python -m tests.schedules.engines base16-2dma              # those of one table
+python -m tests.schedules.engines sequence16-2vec kwt-1    # a row
 """
 
 from __future__ import annotations
@@ -9,24 +10,68 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs/engines.md"
 
-NETWORKS = ("bert-tiny", "stories260k", "kwt-1")
 
-ROW = "| {network} | {before:,} | {after:,} | {gain:.1%} |"
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A machine, shipped or shown on the page, with overrides; `is_told`: with how many times fewer cycles."""
+
+    machine: str
+    overrides: tuple[str, ...] = ()
+    is_told: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A table: its networks, and the machines of its columns, of which the first is the base."""
+
+    networks: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+
+COMPARISONS: Mapping[str, Comparison] = {
+    "sequence16-2vec": Comparison(
+        ("bert-tiny", "stories260k", "kwt-1"), (Column("sequence16", is_told=False), Column("sequence16-2vec"))
+    ),
+    "base16-2dma": Comparison(
+        ("autoencoder", "resnet8", "ds-cnn", "mobilenetv2", "resnet18"),
+        (
+            Column("base16", is_told=False),
+            Column("base16-2dma"),
+            Column("base16", ("array.cols=32",)),
+            Column("base16-2dma-32"),
+        ),
+    ),
+}
+"""By the name of the machine that the table is about."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.schedules.engines", description=__doc__)
-    parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")
+    parser.add_argument("machine", nargs="?", choices=COMPARISONS, help="whose table; default: all")
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help="rows; default: all")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        (machine,) = machines(Path(folder))
-        for network in parser.parse_args().networks:
-            before, after = cycles(network, "sequence16"), cycles(network, str(machine))
-            print(ROW.format(network=network, before=before, after=after, gain=1 - after / before), flush=True)
+        shown = {path.stem: str(path) for path in machines(Path(folder))}
+        for name in [arguments.machine] if arguments.machine else COMPARISONS:
+            print(name)
+            for network in arguments.networks or COMPARISONS[name].networks:
+                print(row(network, COMPARISONS[name].columns, shown), flush=True)
+
+
+def row(network: str, columns: tuple[Column, ...], shown: Mapping[str, str]) -> str:
+    """`| autoencoder | 18,648 | 17,530 (1.06) |`"""
+    found = [cycles(network, shown.get(each.machine, each.machine), each.overrides) for each in columns]
+    cells = [
+        f"{count:,} ({found[0] / count:.2f})" if each.is_told else f"{count:,}"
+        for each, count in zip(columns, found, strict=True)
+    ]
+    return f"| {network} | {' | '.join(cells)} |"
 
 
 def machines(folder: Path) -> Iterator[Path]:
@@ -37,11 +82,12 @@ def machines(folder: Path) -> Iterator[Path]:
         yield path
 
 
-def cycles(network: str, machine: str) -> int:
+def cycles(network: str, machine: str, overrides: tuple[str, ...] = ()) -> int:
     import tilewright
     from tests.schedules.never_slower import model
+    from tilewright.isa.files.loader import load_machine
 
-    return int(tilewright.compile(model(network), machine).profile()["cycles"])
+    return int(tilewright.compile(model(network), load_machine(machine, overrides)).profile()["cycles"])
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import Program
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.simulator.cycles import simulate_cycles
 
 TWO_OF_EACH = """
 extends: base16
@@ -37,6 +38,24 @@ instructions:
   max_pool: {engine: [vec, vec2]}
   add: {engine: [vec, vec2]}
 """
+
+
+TWO_PORTS = """
+extends: base16
+dram: {bus_bytes: 4, ports: 2}
+engines:
+  load2: {template: dma, port: %d, queue: 4, reads: [dram], writes: [act, wgt, acc, par, lut]}
+  store2: {template: dma, port: 1, queue: 2, reads: [act, acc], writes: [dram]}
+instructions:
+  load_act: {engine: [load, load2]}
+  load_wgt: {engine: [load, load2]}
+  load_par: {engine: [load, load2]}
+  store_act: {engine: store2}
+"""
+
+
+def two_ports(port_of_load2: int = 1) -> Machine:
+    return load_machine_text(TWO_PORTS % port_of_load2, "ports.yaml")
 
 
 @cache
@@ -85,6 +104,24 @@ def test_a_program_has_the_same_values_whoever_works(divides: bool) -> None:
     used = {instruction.engine.name for instruction in program.instructions}
     assert ({"load2", "vec2"} <= used) == divides
     np.testing.assert_equal(simulated(program, inputs), simulated(plain, inputs))
+
+
+def test_a_program_has_the_same_values_through_two_ports() -> None:
+    inputs = random_inputs(onnx.load(MODEL), np.random.default_rng(0))
+    program = digits_on(two_ports(), Ahead())
+
+    used = {instruction.engine.name for instruction in program.instructions}
+    assert {"load", "load2", "store2"} <= used
+    np.testing.assert_equal(simulated(program, inputs), simulated(digits_on(load_machine("base16"), Ahead()), inputs))
+
+
+def test_a_second_port_makes_a_program_faster_than_a_second_engine_on_the_same_one() -> None:
+    cycles = [
+        simulate_cycles(program, place_regions(program.limits)).cycles
+        for program in (digits_on(two_ports(port), Ahead()) for port in (1, 0))
+    ]
+
+    assert cycles[0] < 0.9 * cycles[1], cycles
 
 
 def test_engines_of_a_program_are_kept_where_its_order_is_taken_over() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.compiler.templates.dma import burst_cycles
+from tilewright.compiler.templates.dma import burst_cycles, ports_of
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.compiler.templates.table import facet_of, formats_with
-from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
 from tilewright.isa.machine.memory import DRAM
 
 
@@ -34,10 +34,20 @@ def test_weight_tiles_are_whole_or_at_an_edge(results: int, summed: int, tiles: 
 
 def test_many_short_runs_take_their_bursts_and_long_ones_their_beats() -> None:
     machine = load_machine("base16")
-    engine = machine.formats["load_act"].engine
-    assert (machine.dram.latency_cycles, engine.dma.bursts) == (64, 16)
+    load = machine.format("load_act")
+    assert (machine.dram.latency_cycles, load.engine.dma.bursts) == (64, 16)
 
-    assert burst_cycles(machine, engine, np.array([30, 3000]), np.array([10, 10])).tolist() == [43.75, 3000]
+    assert burst_cycles(machine, load, np.array([30, 3000]), np.array([10, 10])).tolist() == [43.75, 3000]
+
+
+def test_loads_through_two_ports_take_half_as_long() -> None:
+    load2 = "load2: {template: dma, queue: 4, port: 1, reads: [dram], writes: [act, wgt]}"
+    text = f"extends: base16\ndram: {{ports: 2}}\nengines: {{{load2}}}\n"
+    machine = load_machine_text(text + "instructions: {load_act: {engine: [load, load2]}}", "m.yaml")
+    beats, runs, load = np.array([30, 3000]), np.array([10, 10]), machine.format("load_act")
+
+    assert burst_cycles(machine, load, beats, runs).tolist() == [43.75 / 2, 1500]
+    assert ports_of(machine, machine.format("load_wgt")) == 1, "the other engine has no such instruction"
 
 
 def test_only_transfers_have_a_limit_of_their_own() -> None:

@@ -36,8 +36,8 @@ UNITS: Mapping[str, str] = {
 
 def units_of(machine: Machine) -> dict[str, str]:
     """What a report calls the hardware at a path; queues and the arbiters of memories have units of their own."""
-    channels = [read_channel_name(port) for port in read_channels(machine)]
-    units = {**UNITS, **{name: name.replace("_", " ") for name in channels}}
+    channels = {read_channel_name(port): f"read channel {port or ''}".strip() for port in read_channels(machine)}
+    units = {**UNITS, **channels}
     for engine in machine.engines.values():
         units |= facet_of(engine.template).units(engine)
     return units

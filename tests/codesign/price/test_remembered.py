@@ -12,6 +12,7 @@ from amaranth.hdl import Module
 
 from tests.random_machines import random_machine
 from tests.rings import slow_beyond
+from tests.test_dram_ports import two_ports
 from tilewright.codesign.advise.changes import steps
 from tilewright.codesign.price.fit import counted
 from tilewright.codesign.price.netlist import Reader
@@ -74,6 +75,18 @@ def test_a_changed_machine_counts_as_counted_anew(seed: int) -> None:
 def test_a_random_machine_counts_as_counted_anew(seed: int) -> None:
     seeds = range(3 * seed + 1, 3 * seed + 4) if seed else [0]
     hold_equal((f"seed {each}", random_machine(each)) for each in seeds)
+
+
+def test_a_machine_with_ports_counts_as_counted_anew() -> None:
+    """A load on a port of its own, or on the first; its port has a read channel, which the price names."""
+    machines = [("alone", two_ports()), ("with others", two_ports(port_of_load2=0))]
+
+    hold_equal(machines)
+    names = [{name for name, _ in counts(remembered_sketch, machine)} for _, machine in machines]
+    assert [found & {"read channel", "read channel 1"} for found in names] == [
+        {"read channel", "read channel 1"},
+        {"read channel"},
+    ]
 
 
 @pytest.mark.long

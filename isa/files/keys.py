@@ -165,6 +165,13 @@ INSTRUCTION_KEYS = {
     ),
 }
 
+COPY_KEYS = {
+    "of": Key(Word(), "The engine that it is like: of the same template and sizes, with the same instructions."),
+    "memories": Key(
+        Names(Word()), "Its own memories, by the names of those of the other engine in whose place they are."
+    ),
+}
+
 PARAMETER = Whole(-(1 << 40), 1 << 40)
 
 TAKEN_PARAMETERS = ("rows", "cols", "lanes")
@@ -207,6 +214,11 @@ MACHINE_KEYS = {
         "Engines by name, any number of each template: which memories each has ports to, and its queue.",
     ),
     "instructions": Key(Names(Section(INSTRUCTION_KEYS)), "Instructions by mnemonic."),
+    "copies": Key(
+        Names(Section(COPY_KEYS)),
+        "Further engines like others, by name, each with memories of its own; instructions follow: NAME_ENGINE.",
+        is_needed=False,
+    ),
 }
 
 EXTENDS = "extends"

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import yaml
 
 from tilewright.isa.errors import IsaError
+from tilewright.isa.files.copies import with_copies
 from tilewright.isa.files.dram_ports import check_ports
 from tilewright.isa.files.engine_file import EngineReader
 from tilewright.isa.files.expression import names_in
@@ -73,7 +74,7 @@ class _Builder:
         self._is_array_known = True  # otherwise what follows from its sizes is not complained of
 
     def build(self) -> Machine:
-        top = self.reader.mapping(self._tree, "", MACHINE_KEYS)
+        top = with_copies(self.reader, self.reader.mapping(self._tree, "", MACHINE_KEYS))
         name = self.reader.word(top["name"], "name") if "name" in top else self._name
         about = self.reader.word(top.get("about"), "about")
         self._read_parameters(top.get("parameters"))

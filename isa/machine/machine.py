@@ -17,6 +17,7 @@ from tilewright.isa.machine.engine import Direction, Engine, Systolic, Template
 from tilewright.isa.machine.memory import Dram, Memory
 from tilewright.isa.machine.products import continues
 from tilewright.isa.machine.shown import html_table
+from tilewright.isa.machine.twins import Twin, find_twins
 
 USUAL_FETCH_BEATS = 64
 """Beats of program that fetch holds, where the machine's file says nothing else."""
@@ -165,9 +166,16 @@ class Machine:
         return {format.mnemonic: tuple(group) for group in groups.values() for format in group}
 
     @cached_property
+    def twins(self) -> tuple[Twin, ...]:
+        """The arrays that do what the first does, in memories of their own."""
+        return find_twins(self.engines.values(), self.memories, tuple(self.formats.values()))
+
+    @cached_property
     def distinct_formats(self) -> tuple[InstructionFormat, ...]:
-        """The instructions that do different things: of those that are alike, the first; in file order."""
-        return tuple(format for format in self.formats.values() if self.alike[format.mnemonic][0] is format)
+        """The instructions that do different things: of those that are alike, or twins, the first; in file order."""
+        others = {mnemonic for twin in self.twins for mnemonic in twin.mnemonics.values()}
+        firsts = [format for format in self.formats.values() if self.alike[format.mnemonic][0] is format]
+        return tuple(format for format in firsts if format.mnemonic not in others)
 
     @cached_property
     def continuing(self) -> Mapping[str, InstructionFormat]:

@@ -15,13 +15,17 @@ from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.divide import with_mnemonics
 from tilewright.compiler.emission.placed import OrderedTiles
+from tilewright.compiler.emission.spread import spread
 from tilewright.compiler.tile.program import BufferAddress, TileOperation, TileProgram
 from tilewright.isa.machine.encoding import InstructionFormat
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """What was made of `tiles`, with operations moved `ahead` so far. No remark says anything of it."""
+    """What was made of `tiles`, which are spread over arrays if they are to be, with operations moved `ahead` so far.
+
+    No remark says anything of it.
+    """
 
     tiles: TileProgram
     ahead: Ahead
@@ -30,11 +34,15 @@ class Arrangement:
     @staticmethod
     def of(tiles: TileProgram, ahead: Ahead, ordered: OrderedTiles) -> Arrangement | None:
         """None if there are remarks about what was made: they name layers, and those of others have other names."""
-        return Arrangement(tiles, ahead, ordered) if ordered.tiles.remarks == tiles.remarks else None
+        same = ordered.tiles.remarks == tiles.remarks
+        return Arrangement(_on_arrays(tiles, ahead), ahead, ordered) if same else None
 
     def of_alike(self, tiles: TileProgram, ahead: Ahead) -> OrderedTiles | None:
         """The same of a program with the same outline; None if it has another one, or is to be moved otherwise."""
-        if ahead != self.ahead or not have_same_outline(tiles, self.tiles):
+        if ahead != self.ahead:
+            return None
+        tiles = _on_arrays(tiles, ahead)  # of the same outline they are spread in the same way
+        if not have_same_outline(tiles, self.tiles):
             return None
         found = self.ordered.placement
         places = [
@@ -58,6 +66,10 @@ class Arrangement:
     def _value(self, operation: TileOperation) -> object:
         instruction = self.tiles.machine.alike[operation.mnemonic][0].mnemonic
         return instruction, operation.layer, tuple(operation.bases.items()), tuple(operation.fields.items())
+
+
+def _on_arrays(tiles: TileProgram, ahead: Ahead) -> TileProgram:
+    return spread(tiles) if ahead.divides else tiles
 
 
 def have_same_outline(one: TileProgram, other: TileProgram) -> bool:

@@ -24,6 +24,7 @@ from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import NEVER, LoadPlan, fills, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Residents, Room
+from tilewright.compiler.emission.spread import spread
 from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, engines
@@ -45,7 +46,7 @@ def schedule(
     no place more words are in use than a memory has. With no load `ahead` the order stays, and a remark says so.
     `in_order`: layers whose operations all wait for their turn, and that none of others passes; a remark names them.
     """
-    program = divided(program) if ahead.divides else program
+    program = divided(spread(program)) if ahead.divides else program
     if ahead.loads is not None and ahead.loads <= 0:
         return program.with_remarks({"order": NONE_AHEAD.format("")})
     work = _Work.of(program, ahead, in_order)

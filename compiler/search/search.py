@@ -10,6 +10,7 @@ from tilewright.compiler.attempts import first_order_that_fits, frugal
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead, Mix
 from tilewright.compiler.emission.divide import has_choice
 from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.spread import can_spread
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.changes import (
@@ -103,7 +104,7 @@ def search_ahead(tiles: TileProgram, options: Options, finisher: Finisher) -> Ah
         return min(found, key=found.__getitem__, default=options.ahead)
 
     best = best_of(replace(EVERYTHING_AHEAD, mix=mix) for mix in Mix)
-    if has_choice(tiles):
+    if has_choice(tiles) or can_spread(tiles):
         best = best_of([replace(best, divides=False)])
     ways = sorted(Mix, key=lambda mix: mix is not best.mix)  # the best first, the others in their order
     return best_of(replace(ahead, mix=mix, divides=best.divides) for mix in ways for ahead in AHEAD[1:])

@@ -80,12 +80,19 @@ def expected_cycles(
     latency = count.all * around.tile_cycles + serial + around.traffic * loading
     if around.is_beside and shape.cover.dot is None and not space.reduce:
         latency = latency + vector / count.points  # the array waits while the layers beside have none of its tiles
+    beside = beside_each_other(machine, count.results)
     shares = shares_of(shape, count, sizes, points_outer) if around.is_uneven else even_shares(count)
-    ends = [Stage(array, count.partial_sums), Stage(vector), Stage(storing)]
-    uneven = _uneven_cycles(shape, sizes, count, array)
+    ends = [Stage(array / beside, count.partial_sums, beside=beside), Stage(vector), Stage(storing)]
+    uneven = _uneven_cycles(shape, sizes, count, array / beside)
     loads = [Stage(loading - loaded.once + waiting, count.partial_sums, loaded.first) for waiting in (uneven, 0)]
     double, triple = (np.maximum(pipelined([each, *ends], shares), loading) + latency for each in loads)
     return Expected(loading + vector + array + storing + count.all * serial + latency, double, triple)
+
+
+def beside_each_other(machine: Machine, tiles: Sizes) -> Cycles | int:
+    """How many tiles arrays with memories of their own compute at the same time, on average: 3 on two arrays → 1.5."""
+    arrays = 1 + len(machine.twins)
+    return 1 if arrays == 1 else tiles / -(-tiles // arrays)
 
 
 def _cost_within(

@@ -36,15 +36,17 @@ class Shares:
 class Stage:
     """The cycles of an engine: all, and what it takes for the first tile if that is not its share of all.
 
-    A tile is divided into so many `parts`, and the next stage begins when it has the first of them.
+    A tile is divided into so many `parts`, and the next stage begins when it has the first of them. So many tiles are
+    `beside` each other, on average, on engines that share the work.
     """
 
     all: Cycles
     parts: Sizes | int = 1
     first: Cycles | float | None = None
+    beside: Cycles | int = 1
 
     def of(self, share: Cycles) -> Cycles:
-        return self.all * share / self.parts
+        return self.all * self.beside * share / self.parts
 
 
 def pipelined(stages: Sequence[Stage], shares: Shares) -> Cycles:

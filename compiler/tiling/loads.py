@@ -79,7 +79,8 @@ def operand_load(
             all_bytes = all_weight_tiles(shape) * operand.block * word_bytes
             matrices = prod(count.extent[loop] for loop in shape.choosing)
             first = around.exposed_weights * reach(shape, sizes)[1] * operand.block * word_bytes / bus
-            return Load(np.where(again, count.points, matrices) * all_bytes / bus, first, count.all)
+            times = matrices * np.minimum(count.points, 1 + len(machine.twins))  # once for each array that reads them
+            return Load(np.where(again, count.points, times) * all_bytes / bus, first, count.all)
         case Parameters() | Table() | TensorRead() if is_brought_already(shape, index, operand):
             return Load()
         case Table(read):

@@ -21,6 +21,7 @@ from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.dram import DramTensors
+from tilewright.compiler.tiling.interleave import interleaved
 from tilewright.compiler.tiling.job import NestJob, Whole
 from tilewright.compiler.tiling.lowered import LoweredNests
 from tilewright.compiler.tiling.options import TilingOptions
@@ -72,7 +73,8 @@ class _Lowering:
         stages = {position: self._nest_stages(position) for position in alone}
         operations = [
             operation
-            for position, staged in stages.items()
+            for position, ordered in stages.items()
+            for staged in [interleaved(ordered, self._machine, self._builder.buffers)]
             for operation in (pipelined(staged) if self._plan.choices[position].is_double else one_by_one(staged))
         ]
         return TileProgram(

@@ -1,0 +1,201 @@
+"""Which of several arrays with memories of their own computes what: work is spread over arrays that are twins.
+
+Buffers in such memories belong together if one operation names both, as those of a tile's sums do. All operations of
+such a group go to the array on which its first product is estimated to start first. What is loaded and several groups
+read, such as the weights of several tiles of pixels, is loaded once for each array that reads it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+
+from tilewright.compiler.emission.dependences import dependences
+from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.load_plan import fills
+from tilewright.compiler.emission.stagger import staggered
+from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram, engines
+from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.machine import Machine
+
+FIRST = 0
+"""The array that tiles are made for."""
+
+
+def can_spread(program: TileProgram) -> bool:
+    """Whether other arrays can run some of the operations, in memories of their own."""
+    return any(
+        operation.mnemonic in twin.mnemonics for twin in program.machine.twins for operation in program.operations
+    )
+
+
+def spread(program: TileProgram) -> TileProgram:
+    """The same work, each group of operations on one of the arrays, in an order for it; deterministic."""
+    if not can_spread(program):
+        return program
+    groups = _Groups.of(program)
+    arrays = _arrays(program, groups)
+    return _staggered(_moved(program, groups, arrays)) if any(arrays.values()) else program
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """What goes together; buffers that are loaded belong to no group, and nor do their loads (None in `of_operation`).
+
+    `read`: the buffers of each group that are loaded. `pinned`: the groups with an operation that some array does not
+    have.
+    """
+
+    of_buffer: Mapping[str, int]
+    of_operation: Sequence[int | None]
+    read: Mapping[int, frozenset[str]]
+    pinned: frozenset[int]
+
+    @staticmethod
+    def of(program: TileProgram) -> _Groups:
+        loaded, named = _loaded(program), _named(program)
+        varying = [[name for name in names if name not in loaded] for names in named]
+        of_buffer = _joined(varying)
+        of_operation = [of_buffer[names[0]] if names else None for names in varying]
+        read: dict[int, set[str]] = defaultdict(set)
+        pinned = set()
+        for operation, group, names in zip(program.operations, of_operation, named, strict=True):
+            if group is not None:
+                read[group] |= loaded.intersection(names)
+                if not _is_everywhere(program.machine, operation.mnemonic):
+                    pinned.add(group)
+        of_group = {group: frozenset(names) for group, names in read.items()}
+        return _Groups(of_buffer, of_operation, of_group, frozenset(pinned))
+
+
+def _named(program: TileProgram) -> list[list[str]]:
+    """Of each operation, the buffers in memories of which arrays have their own."""
+    own = {name for twin in program.machine.twins for name in twin.memories}
+    placed = {name for name, buffer in program.buffers.items() if buffer.place in own}
+    return [
+        [base.buffer for base in operation.bases.values() if base.buffer in placed] for operation in program.operations
+    ]
+
+
+def _is_everywhere(machine: Machine, mnemonic: str) -> bool:
+    """Whether each array has an instruction, or the one in its place."""
+    return all(mnemonic in twin.mnemonics for twin in machine.twins)
+
+
+def _loaded(program: TileProgram) -> frozenset[str]:
+    """The buffers to which nothing is written but what any array can load: a load may be repeated beside itself."""
+    formats, written = program.machine.formats, (set[str](), set[str]())
+    for operation in program.operations:
+        format = formats[operation.mnemonic]
+        is_load = fills(format.engine) and _is_everywhere(program.machine, operation.mnemonic)
+        written[is_load].add(operation.bases[format.destination.name].buffer)
+    computed, loaded = written
+    return frozenset(loaded - computed)
+
+
+def _joined(named: Sequence[Sequence[str]]) -> dict[str, int]:
+    """A number for each name: the same for names that stand in one list, or are linked by other lists."""
+    above: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while above.setdefault(name, name) != name:
+            above[name] = above[above[name]]
+            name = above[name]
+        return name
+
+    for names in named:
+        for name in names:
+            above[root(name)] = root(names[0])
+    numbers: dict[str, int] = {}
+    return {name: numbers.setdefault(root(name), len(numbers)) for name in above}
+
+
+def _arrays(program: TileProgram, groups: _Groups) -> dict[int, int]:
+    """The array of each group: that on which its first product can start first; of several, one with what it reads."""
+    on_arrays = _engines_of(program.machine)
+    before, taken = program.of_order(dependences), program.of_each(durations)
+    free = dict.fromkeys(program.machine.engines.values(), 0)
+    ends = [0] * len(program.operations)
+    found: dict[int, int] = {}
+    held: set[tuple[str, int]] = set()
+    for index, (operation, engine) in enumerate(zip(program.operations, program.of_each(engines), strict=True)):
+        comes_after, group = (*before.completed[index], *before.started[index]), groups.of_operation[index]
+        ready = max((ends[earlier] for earlier in comes_after), default=0)
+        choices = on_arrays.get(operation.mnemonic, ())
+        if group is not None and choices:
+            read = groups.read[group]
+            if group not in found:
+                turns = [
+                    (max(free[choice], ready), sum((name, at) not in held for name in read), at)
+                    for at, choice in enumerate(choices)
+                ]
+                found[group] = FIRST if group in groups.pinned else min(turns)[-1]
+                held.update((name, found[group]) for name in read)
+            engine = choices[found[group]]
+        start = ready if fills(engine) else max(free[engine], ready)
+        ends[index], free[engine] = start + taken[index].complete, start + taken[index].busy
+    return found
+
+
+def _engines_of(machine: Machine) -> Mapping[str, Sequence[Engine]]:
+    """The engine of each array, for the instructions that run on another one there."""
+    found = {}
+    for mnemonic, format in machine.formats.items():
+        others = [
+            machine.format(twin.mnemonics[mnemonic]).engine for twin in machine.twins if mnemonic in twin.mnemonics
+        ]
+        if len(others) == len(machine.twins) and any(other is not format.engine for other in others):
+            found[mnemonic] = (format.engine, *others)
+    return found
+
+
+def _moved(program: TileProgram, groups: _Groups, arrays: Mapping[int, int]) -> TileProgram:
+    """The program with each group on its array, and what is loaded wherever that is read."""
+    twins, names = program.machine.twins, dict[tuple[str, int], str]()
+    readers: dict[str, set[int]] = defaultdict(set)
+    for group, read in groups.read.items():
+        for name in read:
+            readers[name].add(arrays.get(group, FIRST))
+    buffers: dict[str, TileBuffer] = {}
+    for name, buffer in program.buffers.items():
+        own = groups.of_buffer.get(name)
+        on_arrays = sorted(readers.get(name, {FIRST})) if own is None else [arrays.get(own, FIRST)]
+        for at in on_arrays:
+            place = buffer.place if at == FIRST else twins[at - 1].memories.get(buffer.place, buffer.place)
+            names[name, at] = name if at == on_arrays[0] else _fresh(f"{name}.{place}", program.buffers)
+            buffers[names[name, at]] = replace(buffer, name=names[name, at], place=place)
+
+    def on(operation: TileOperation, at: int) -> TileOperation:
+        bases = {
+            operand: BufferAddress(names.get((base.buffer, at), base.buffer), base.offset)
+            for operand, base in operation.bases.items()
+        }
+        mnemonic = operation.mnemonic if at == FIRST else twins[at - 1].mnemonics[operation.mnemonic]
+        return operation._replace(mnemonic=mnemonic, bases=bases)
+
+    operations: list[TileOperation] = []
+    for operation, own in zip(program.operations, groups.of_operation, strict=True):
+        target = operation.bases[program.machine.format(operation.mnemonic).destination.name].buffer
+        on_arrays = sorted(readers.get(target, {FIRST})) if own is None else [arrays.get(own, FIRST)]
+        operations += [on(operation, at) for at in on_arrays]
+    return replace(program, buffers=buffers, operations=tuple(operations))
+
+
+def _fresh(name: str, taken: Mapping[str, TileBuffer]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _staggered(program: TileProgram) -> TileProgram:
+    """The program with products that follow each other on an array in the order of that array."""
+    machine = program.machine
+    arrays = machine.of(Template.SYSTOLIC)
+    runs = groupby(program.operations, lambda operation: (machine.format(operation.mnemonic).engine, operation.layer))
+    operations = chain.from_iterable(
+        staggered(machine, list(run), arrays.index(engine), len(arrays)) if engine in arrays else run
+        for (engine, _), run in runs
+    )
+    return replace(program, operations=tuple(operations))

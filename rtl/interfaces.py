@@ -81,12 +81,16 @@ class ReadSignature(Signature):
 
 
 class WriteSignature(Signature):
-    """An access that writes `block` consecutive words in the cycle in which it is `granted`, first word lowest."""
+    """An access that writes `block` consecutive words in the cycle in which it is `granted`, first word lowest.
 
-    def __init__(self, memory: Memory, block: int = 1) -> None:
+    With a mask, it writes those whose bit in `words` is set: the first, or several from it on.
+    """
+
+    def __init__(self, memory: Memory, block: int = 1, has_mask: bool = False) -> None:
         super().__init__(
             {
                 "valid": Out(1),
+                **({"words": Out(unsigned(block))} if has_mask else {}),
                 "address": Out(unsigned(memory.address_bits)),
                 "data": Out(unsigned(8 * memory.word_bytes * block)),
                 "granted": In(1),

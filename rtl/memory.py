@@ -25,6 +25,7 @@ class Requester:
     name: str
     block: int = 1
     is_privileged: bool = False
+    has_mask: bool = False  # of writes: says how many of the words it writes
 
 
 class BankedMemory(wiring.Component):
@@ -44,7 +45,7 @@ class BankedMemory(wiring.Component):
             {
                 "halt": In(1),
                 **{f"read_{r.name}": In(ReadSignature(memory, r.block)) for r in self.reads},
-                **{f"write_{r.name}": In(WriteSignature(memory, r.block)) for r in self.writes},
+                **{f"write_{r.name}": In(WriteSignature(memory, r.block, r.has_mask)) for r in self.writes},
             }
         )
         self.read_ports = [getattr(self, f"read_{r.name}") for r in self.reads]
@@ -79,7 +80,10 @@ class BankedMemory(wiring.Component):
         ports = self.write_ports
         grants = self.build_arbiters(m, "write", self.writes, ports)
         for number, bank in enumerate(banks):
-            words = [Mux(grant, (1 << r.block) - 1, 0) for grant, r in zip(grants[number], self.writes, strict=True)]
+            words = [
+                Mux(grant, port.words if r.has_mask else (1 << r.block) - 1, 0)
+                for grant, r, port in zip(grants[number], self.writes, ports, strict=True)
+            ]
             places = [self.place_in_bank(port.address, number) for port in ports]
             m.d.comb += [
                 bank.write_words.eq(reduce(or_, words, Const(0))),

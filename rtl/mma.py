@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Shape, Signal, Value, unsigned
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights, tile_loops
+from tilewright.isa.templates.systolic import (
+    is_transposing,
+    systolic_activations,
+    systolic_weights,
+    tile_loops,
+)
 from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.rtl.arrays import array_names, element_of, plain_type, systolic_arrays, weight_elements
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.interfaces import Activity, engine_members, index_bits
 from tilewright.rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
@@ -27,7 +33,10 @@ class MmaEngine(wiring.Component):
     """Runs the instructions of a systolic engine, as docs/microarchitecture.md tells cycle by cycle.
 
     `a` reads activation vectors, `w` rows of weight tiles; `c_read` and `c_write` move sums. All but `a` must be
-    granted whenever they ask. All formats of the engine have the same memories and types.
+    granted whenever they ask. All formats of the engine have the same memories; the weights may be of several types.
+
+    A word of narrow weights has elements for several sums of each column. So there is an array for each: the first
+    takes the elements from the start of a word on, of all types, and the others what is behind them, of narrow types.
     """
 
     def __init__(self, machine: Machine, engine: Engine) -> None:
@@ -37,9 +46,11 @@ class MmaEngine(wiring.Component):
         members: dict[str, In | Out] = engine_members(machine)
         if self.formats:
             format = self.formats[0]
-            a, w, c = systolic_activations(format), systolic_weights(format), format.destination
+            a, w = systolic_activations(format), systolic_weights(format)
             members |= {**read_members(machine, engine), **write_members(machine, engine)}
-            self.activations, self.weights, self.sums = a, w, c
+            self.activations, self.weights = a, w
+            self.sums = max((each.destination for each in self.formats), key=lambda each: each.block)
+            self.has_mask = len({each.destination.block for each in self.formats}) > 1
             self.can_transpose = any(map(is_transposing, self.formats))
             self.tiles, self.vectors = WeightReader(machine, engine), VectorIssuer(machine, engine)
         super().__init__(members)
@@ -52,10 +63,13 @@ class MmaEngine(wiring.Component):
             return m
         m.submodules.tiles = tiles = self.tiles
         m.submodules.vectors = vectors = self.vectors
-        m.submodules.array = array = systolic_array(self.machine, self.engine)
+        arrays = systolic_arrays(self.machine, self.engine)
+        for name, array in zip(array_names(self.machine, self.engine), arrays, strict=True):
+            m.submodules[name] = array
         self.build_start(m, tiles, vectors)
-        self.build_reads(m, tiles, vectors, array)
-        self.build_sums(m, vectors, array)
+        self.build_reads(m, tiles, vectors, arrays)
+        self.build_weights(m, tiles, arrays)
+        self.build_sums(m, vectors, arrays)
         return m
 
     def build_start(self, m: Module, tiles: WeightReader, vectors: VectorIssuer) -> None:
@@ -86,9 +100,10 @@ class MmaEngine(wiring.Component):
         with m.Elif(is_active):
             m.d.comb += self.activity.eq(Activity.STALL_WEIGHTS)
 
-    def build_reads(self, m: Module, tiles: WeightReader, vectors: VectorIssuer, array: SystolicArray) -> None:
+    def build_reads(
+        self, m: Module, tiles: WeightReader, vectors: VectorIssuer, arrays: Sequence[SystolicArray]
+    ) -> None:
         """Words go from the memories straight into the array; what comes with them was decided a cycle earlier."""
-        rows = data.View(word_layout(self.machine.memories[self.weights.memory]), self.w.data)
         vector = data.View(
             word_layout(self.machine.memories[self.activations.memory], self.activations.block), self.a.data
         )
@@ -100,25 +115,55 @@ class MmaEngine(wiring.Component):
             vectors.granted.eq(self.a.granted),
             tiles.allows_next.eq(vectors.issues & vectors.is_first_of_tile),
             vectors.tile_begins.eq(tiles.reads & tiles.is_first_row),
-            array.loads.eq(delayed(m, vectors.tile_begins, 1, "loads", reset_less=False)),
-            array.is_first.eq(delayed(m, tiles.allows_next, 1, "is_first", reset_less=False)),
-            *(array.weights[c].eq(rows[c][PLAIN]) for c in range(self.engine.array.cols)),
-            *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.engine.array.rows)),
         ]
+        loads = delayed(m, vectors.tile_begins, 1, "loads", reset_less=False)
+        is_first = delayed(m, tiles.allows_next, 1, "is_first", reset_less=False)
+        for array in arrays:
+            m.d.comb += [
+                array.loads.eq(loads),
+                array.is_first.eq(is_first),
+                *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.engine.array.rows)),
+            ]
         if self.can_transpose:
-            m.d.comb += array.transposes.eq(delayed(m, tiles.transposes, 1, "transposes"))
+            m.d.comb += arrays[0].transposes.eq(delayed(m, tiles.transposes, 1, "transposes"))
 
-    def build_sums(self, m: Module, vectors: VectorIssuer, array: SystolicArray) -> None:
+    def build_weights(self, m: Module, tiles: WeightReader, arrays: Sequence[SystolicArray]) -> None:
+        """The elements of a word go to the arrays as the instruction says whose tile it is."""
+        cols, is_one = self.engine.array.cols, len(weight_elements(self.machine, self.engine)) == 1
+        walk = Const(0) if is_one else delayed(m, tiles.walker.walk, 1, "weights_of")
+        for position, array in enumerate(arrays):
+            for c in range(cols):
+                value = self.element(walk, position * cols + c)
+                m.d.comb += array.weights[c].eq(value)
+
+    def element(self, walk: Value, position: int) -> Value:
+        """An element of the word that was read, of the type that an instruction reads it as; any where it has none."""
+        chosen: Value | None = None
+        for element in weight_elements(self.machine, self.engine):
+            if position * element.bits < len(self.w.data):
+                own = [at for at, each in enumerate(self.formats) if systolic_weights(each).element == element]
+                is_own = Cat(walk == at for at in own).any()
+                value = element_of(self.w.data, element, position)
+                chosen = value if chosen is None else Mux(is_own, value, chosen)
+        assert chosen is not None, "an array has a column for each"
+        return chosen
+
+    def build_sums(self, m: Module, vectors: VectorIssuer, arrays: Sequence[SystolicArray]) -> None:
         """Read the accumulators; in the cycle after they come, add the array's sums to them and write."""
         read_delay, write_delay = mma_read(self.engine.array), mma_write(self.engine.array)
         address_bits = self.machine.memories[self.sums.memory].address_bits
-        target = data.StructLayout({"address": unsigned(address_bits), "is_last": unsigned(1), "adds": unsigned(1)})
+        parts = {"address": unsigned(address_bits), "is_last": unsigned(1), "adds": unsigned(1)}
+        if self.has_mask:
+            parts["words"] = unsigned(self.sums.block)
+        target = data.StructLayout(parts)
         issued = Signal(target)
         m.d.comb += [
             issued.address.eq(vectors.sums_address),
             issued.is_last.eq(vectors.issues_last),
             issued.adds.eq(vectors.adds),
         ]
+        if self.has_mask:
+            m.d.comb += issued.words.eq(vectors.words)
         is_at_read = delayed(m, vectors.issues, read_delay, "is_at", reset_less=False)
         is_at_write = delayed(m, is_at_read, write_delay - read_delay, "is_at_write", reset_less=False)
         at_read = delayed(m, issued.as_value(), read_delay, "at")
@@ -131,11 +176,13 @@ class MmaEngine(wiring.Component):
             self.c_write.address.eq(writing.address),
             self.retire.eq(self.c_write.valid & writing.is_last),
         ]
+        if self.has_mask:
+            m.d.comb += self.c_write.words.eq(writing.words)
         adds = delayed(m, reading.adds, 1, "adds")
-        sums = self.build_additions(m, array, adds, read_delay - array.latency)
+        sums = self.build_additions(m, arrays, adds, read_delay - arrays[0].latency)
         m.d.comb += self.c_write.data.eq(delayed(m, Cat(sums), write_delay - read_delay - 2, "sums"))
 
-    def build_additions(self, m: Module, array: SystolicArray, adds: Value, wait: int) -> list[Value]:
+    def build_additions(self, m: Module, arrays: Sequence[SystolicArray], adds: Value, wait: int) -> list[Value]:
         """The sum of each column: the array's, plus the accumulator if `adds`, wrapped into the type of the sums.
 
         A word of the memory takes most of a cycle to come, so it goes into a register before it is added to.
@@ -144,26 +191,14 @@ class MmaEngine(wiring.Component):
         memory = self.machine.memories[self.sums.memory]
         came = data.View(word_layout(memory, self.sums.block), self.c_read.data)
         sums = []
-        for c in range(self.engine.array.cols):
-            old = Signal(integer_shape(_type(element)), name=f"old_{c}", reset_less=True)
+        for c, dot_sum in enumerate(dot_sum for array in arrays for dot_sum in array.sums):
+            old = Signal(integer_shape(plain_type(element)), name=f"old_{c}", reset_less=True)
             total = Signal.like(old, name=f"total_{c}")
-            dot = delayed(m, array.sums[c], wait + 1, f"dot_{c}")
+            dot = delayed(m, dot_sum, wait + 1, f"dot_{c}")
             m.d.sync += old.eq(Mux(adds, came[c][PLAIN], 0))
             m.d.comb += total.eq(dot + old)
             sums.append(stored(total, element))
         return sums
-
-
-def systolic_array(machine: Machine, engine: Engine) -> SystolicArray:
-    """The array of an engine that has instructions."""
-    can_transpose = any(map(is_transposing, machine.formats_of(engine)))
-    return SystolicArray(engine.array.rows, engine.array.cols, *factor_types(machine, engine), can_transpose)
-
-
-def factor_types(machine: Machine, engine: Engine) -> tuple[IntegerType, IntegerType]:
-    """The types of the activations and of the weights that an array multiplies."""
-    format = machine.formats_of(engine)[0]
-    return _type(systolic_activations(format).element), _type(systolic_weights(format).element)
 
 
 class WeightReader(wiring.Component):
@@ -252,8 +287,11 @@ class VectorIssuer(wiring.Component):
         self.engine = engine
         self.formats = machine.formats_of(engine)
         self.walker = NestWalker(machine, [self.walk(position) for position in range(len(self.formats))])
+        self.blocks = [format.destination.block for format in self.formats]
+        self.has_mask = len(set(self.blocks)) > 1
         super().__init__(
             {
+                **({"words": Out(unsigned(max(self.blocks)))} if self.has_mask else {}),
                 "start": In(1),
                 "bits": In(self.walker.bits.shape()),
                 "halt": In(1),
@@ -299,6 +337,8 @@ class VectorIssuer(wiring.Component):
             self.activations_address.eq(walker.address["a"]),
             self.sums_address.eq(walker.address["c"]),
         ]
+        if self.has_mask:
+            walker.select(m, self.words, lambda walk: Const((1 << walk.operands["c"].block) - 1))
         with m.If(self.issues_last):
             m.d.sync += self.is_active.eq(0)
         with m.If(self.start):
@@ -333,8 +373,3 @@ class VectorIssuer(wiring.Component):
         with m.If(self.start):
             m.d.sync += [before.eq(0), pause.eq(0)]
         return has_weights & (pause == 0)
-
-
-def _type(element: Element) -> IntegerType:
-    assert element.type is not None  # the loader refuses structures at the array
-    return element.type

@@ -62,7 +62,7 @@ def read_members(machine: Machine, engine: Engine) -> dict[str, Out]:
 def write_members(machine: Machine, engine: Engine) -> dict[str, Out]:
     """The members of an engine's component that write memories."""
     return {
-        port.member: Out(WriteSignature(machine.memories[port.memory], port.requester.block))
+        port.member: Out(WriteSignature(machine.memories[port.memory], port.requester.block, port.requester.has_mask))
         for port in write_ports(machine)
         if port.engine is engine
     }

@@ -22,8 +22,8 @@ from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.datapath_schedule import Operation, Unit, bind, schedule
 from tilewright.isa.templates.systolic import is_transposing
+from tilewright.rtl.arrays import systolic_arrays
 from tilewright.rtl.datapath import VectorDatapath
-from tilewright.rtl.mma import systolic_array
 from tilewright.rtl.yosys import run_yosys
 
 FINE = "synth -flatten -noabc -noshare\ntee -o out stat -json"
@@ -63,7 +63,7 @@ def array_areas(machine: Machine, engine: Engine) -> list[Area]:
 
 
 def array_area(name: str, machine: Machine, engine: Engine) -> Area:
-    return _area(name, systolic_array(machine, engine), engine.array.rows * engine.array.cols)
+    return _area(name, systolic_arrays(machine, engine)[0], engine.array.rows * engine.array.cols)
 
 
 def area(name: str, machine: Machine, formats: Sequence[InstructionFormat], units: Sequence[Unit]) -> Area:

@@ -247,9 +247,10 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
         old = _read(state, c, _address(instruction, c, loops))
         adds = adds_always or any(loops[name] != 0 for name in format.reduce_loops)
         array = format.engine.array
-        row_step, column_step = (1, array.cols) if is_transposing(format) else (array.cols, 1)
+        columns = len(old)
+        row_step, column_step = (1, columns) if is_transposing(format) else (columns, 1)
         sums = []
-        for column in range(array.cols):
+        for column in range(columns):
             total = old[column] if adds else 0
             for row in range(array.rows):
                 total += vector[row] * tile[row * row_step + column * column_step]

@@ -49,3 +49,22 @@ instructions:
     do: y = wrap(words_sum(a * w), uint3)
 """
 """Signed and unsigned, narrower than what is stored, read by the array, by lanes, by blocks and in tables, written."""
+
+_OF_TYPE = """
+  mma_{name}:
+    engine: mma
+    loops: {{n: 3, k: 4, x: 5}}
+    reduce: [k]
+    from: {{a: "rows // lanes * act[k, x]", w: "rows * wgt[n, k] as {name}"}}
+    to: {{c: "{sums} * cols // lanes * acc[n, x]"}}
+    flags: [accumulate]
+    do: c = wrap(sum(dot(a, w)), int32)"""
+
+NARROW_WEIGHTS = """
+extends: tiny8
+array: {rows: 4, cols: 4}
+lanes: 4
+instructions:""" + "".join(
+    _OF_TYPE.format(name=name, sums=sums) for name, sums in (("int4", 2), ("uint4", 2), ("int2", 4))
+)
+"""Weights of int8, and as each of three narrower types in the same memory: one, two and four sums a column."""

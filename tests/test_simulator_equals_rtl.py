@@ -17,7 +17,7 @@ from tests.compiler.models import ModelBuilder, random_inputs
 from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
 from tests.lanes import across_lanes
 from tests.odd_elements import ODD_ELEMENTS
-from tests.packed_elements import PACKED_ELEMENTS
+from tests.packed_elements import NARROW_WEIGHTS, PACKED_ELEMENTS
 from tests.rings import long_beyond
 from tests.tables import TABLES
 from tilewright.compiler.pipeline import compile_model
@@ -136,7 +136,9 @@ def test_random_programs_on_a_bus_of_every_width(bus_bytes: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [ODD_ELEMENTS, PACKED_ELEMENTS], ids=["odd", "packed"])
+@pytest.mark.parametrize(
+    "text", [ODD_ELEMENTS, PACKED_ELEMENTS, NARROW_WEIGHTS], ids=["odd", "packed", "narrow weights"]
+)
 def test_random_programs_on_odd_elements(text: str) -> None:
     seeds = range(3000, 3030)
     machine = load_machine_text(text, "odd")

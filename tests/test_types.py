@@ -9,8 +9,9 @@ import onnx
 import pytest
 
 from tests import digits
-from tests.compiler.models import conv_model, random_inputs
+from tests.compiler.models import conv_model, random_inputs, run_onnx
 from tests.compiler.narrow_weights import with_narrow_weights
+from tests.compiler.pipelines import simulated
 from tests.rings import slow_beyond
 from tests.test_simulator_equals_rtl import assert_equal
 from tests.types import NETWORKS, PAGE, machines, right, row, taken, top1_rows
@@ -26,35 +27,47 @@ SMALL = ("array.rows=4", "array.cols=8", "lanes=4", "dram.bus_bytes=4")
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> str:
-    (path,) = machines(tmp_path)
-    return str(path)
+def of_page(tmp_path: Path) -> list[str]:
+    return [str(path) for path in machines(tmp_path)]
+
+
+@pytest.fixture
+def machine(of_page: list[str]) -> str:
+    """That whose memory holds weights of four bits alone."""
+    return of_page[0]
+
+
+@pytest.fixture
+def both(of_page: list[str]) -> str:
+    """That which reads the words of one memory as weights of either type."""
+    return of_page[1]
 
 
 @pytest.mark.parametrize("network", slow_beyond(2, NETWORKS))
-def test_the_page_shows_what_the_command_prints(network: str, machine: str) -> None:
-    assert row(network, machine) in PAGE.read_text().splitlines()
+def test_the_page_shows_what_the_command_prints(network: str, of_page: list[str]) -> None:
+    assert {row(network, machine) for machine in of_page} <= set(PAGE.read_text().splitlines())
 
 
 @pytest.mark.slow
-def test_the_page_shows_what_the_command_counts(machine: str) -> None:
-    assert set(top1_rows(machine)) <= set(PAGE.read_text().splitlines())
+def test_the_page_shows_what_the_command_counts(of_page: list[str]) -> None:
+    assert set(top1_rows(of_page)) <= set(PAGE.read_text().splitlines())
 
 
-def test_a_network_bound_by_its_weights_takes_half_as_long(machine: str) -> None:
+@pytest.mark.parametrize("position", [0, 1], ids=["w4-only", "base16-w4"])
+def test_a_network_bound_by_its_weights_takes_half_as_long(position: int, of_page: list[str]) -> None:
     from tests.schedules.never_slower import model
 
     (wide, wide_bytes), (narrow, narrow_bytes) = (
         taken(model("autoencoder"), "base16"),
-        taken(quantized("autoencoder"), machine),
+        taken(quantized("autoencoder"), of_page[position]),
     )
     assert narrow <= 0.62 * wide and narrow_bytes <= 0.53 * wide_bytes
 
 
 @pytest.mark.slow
-def test_digits_lose_no_more_than_half_a_point(machine: str) -> None:
-    images = len(digits.labels())
-    assert right(quantized("digits"), machine) >= right(onnx.load(digits.MODEL), "base16") - 0.005 * images
+def test_digits_lose_no_more_than_half_a_point(of_page: list[str]) -> None:
+    images, usual = len(digits.labels()), right(onnx.load(digits.MODEL), "base16")
+    assert min(right(quantized("digits"), machine) for machine in of_page) >= usual - 0.005 * images
 
 
 def remarks(model: onnx.ModelProto, machine: str) -> dict[str, str]:
@@ -65,7 +78,7 @@ def remarks(model: onnx.ModelProto, machine: str) -> dict[str, str]:
 
 def test_says_of_each_layer_that_its_weights_are_widened(machine: str) -> None:
     model = with_narrow_weights(conv_model(np.random.default_rng(3), 16, 16, 6))
-    expected = "they are int4 in the model, and int8 in memory: base16 multiplies by these"
+    expected = "they are int4 in the model, and int8 in memory: mma multiplies by these"
     assert remarks(model, "base16") == {"weights of conv": expected}
     assert remarks(model, machine) == {}
 
@@ -76,9 +89,50 @@ def test_says_of_each_layer_that_its_weights_are_sums(machine: str) -> None:
     assert remarks(model, "base16") == {}
 
 
+def products(model: onnx.ModelProto, machine: str) -> set[str]:
+    """The instructions that multiply."""
+    return {
+        each.mnemonic for each in compile_model(model, load_machine(machine)).instructions if "mma" in each.mnemonic
+    }
+
+
+def test_weights_take_the_narrowest_type_that_holds_them(both: str) -> None:
+    """17 results are two tiles of int8, and one of int4; whatever the type of the file."""
+    rng = np.random.default_rng(5)
+    wide = conv_model(rng, 16, 17, 6)
+    assert products(wide, both) == {"mma"}
+    assert products(with_narrow_weights(wide), both) == {"mma_w4"}
+    assert products(with_narrow_weights(wide, "UINT4", 8), both) == {"mma_w4"}
+    assert products(with_narrow_weights(wide, "UINT4", 3), both) == {"mma"}
+
+
+def test_what_fits_in_a_tile_of_the_usual_type_takes_that_and_says_so(both: str) -> None:
+    model = with_narrow_weights(conv_model(np.random.default_rng(3), 16, 16, 6))
+    assert products(model, both) == {"mma"}
+    assert list(remarks(model, both)) == ["weights of conv"]
+
+
+def test_programs_of_the_usual_type_are_as_long(both: str) -> None:
+    from tests.schedules.never_slower import model
+
+    assert taken(model("digits"), both) == taken(model("digits"), "base16")
+
+
+@pytest.mark.parametrize("channels", [17, 40])
+@pytest.mark.parametrize(("element", "zero"), [("INT4", 0), ("UINT4", 8), ("INT4", 2)])
+def test_results_are_those_of_onnx_runtime(channels: int, element: str, zero: int, both: str) -> None:
+    model = with_narrow_weights(conv_model(np.random.default_rng(channels), 24, channels, 7), element, zero)
+    inputs = random_inputs(model, np.random.default_rng(1))
+    results = simulated(compile_model(model, load_machine(both)), inputs)
+    for name, expected in run_onnx(model, inputs).items():
+        np.testing.assert_array_equal(results[name], expected)
+
+
 @pytest.mark.slow
-def test_networks_are_the_simulators_on_the_hardware(machine: str) -> None:
-    narrow = load_machine(machine, SMALL)
+@pytest.mark.parametrize("position", [0, 1], ids=["w4-only", "base16-w4"])
+def test_networks_are_the_simulators_on_the_hardware(position: int, of_page: list[str]) -> None:
+    sizes = [each for each in SMALL if not (position and each.startswith("array.cols"))]
+    narrow = load_machine(of_page[position], [*sizes, *(["array.cols=4"] if position else [])])
     jobs = []
     for channels, size in ((5, 6), (16, 9)):
         model = with_narrow_weights(conv_model(np.random.default_rng(size), channels, 12, size))

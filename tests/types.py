@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[1] / "docs/types.md"
 
 NETWORKS = ("autoencoder", "digits", "ds-cnn", "resnet8")
 
-ROW = "| {network} | {0:,} | {1:,} | {cycles:.2f} | {2:,} | {3:,} | {bytes:.2f} |"
+ROW = "| {network} | `{machine}` | {0:,} | {1:,} | {cycles:.2f} | {2:,} | {3:,} | {bytes:.2f} |"
 
 TOP1 = "| {name} | {right} of {count} | {part:.2%} |"
 
@@ -36,12 +36,13 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")
     asked = parser.parse_args().networks
     with tempfile.TemporaryDirectory() as folder:
-        (machine,) = machines(Path(folder))
+        of_page = [str(machine) for machine in machines(Path(folder))]
         for network in asked:
-            print(row(network, str(machine)), flush=True)
+            for machine in of_page:
+                print(row(network, machine), flush=True)
         if "digits" in asked:
             print()
-            for line in top1_rows(str(machine)):
+            for line in top1_rows(of_page):
                 print(line, flush=True)
 
 
@@ -60,7 +61,13 @@ def row(network: str, machine: str) -> str:
         taken(with_narrow_weights(network), machine),
     )
     numbers = wide_cycles, narrow_cycles, wide_bytes, narrow_bytes
-    return ROW.format(*numbers, network=network, cycles=narrow_cycles / wide_cycles, bytes=narrow_bytes / wide_bytes)
+    return ROW.format(
+        *numbers,
+        network=network,
+        machine=Path(machine).stem,
+        cycles=narrow_cycles / wide_cycles,
+        bytes=narrow_bytes / wide_bytes,
+    )
 
 
 def taken(network: onnx.ModelProto, machine: str) -> tuple[int, int]:
@@ -83,12 +90,12 @@ def with_narrow_weights(network: str) -> onnx.ModelProto:
     return quantize(float_network(network), "random", weights="int4").model
 
 
-def top1_rows(machine: str) -> Iterator[str]:
-    """How many of the digits' held-back images each network gets right: int8 on base16, int4 weights on the machine."""
-    count = len(digits.labels())
+def top1_rows(of_page: Sequence[str]) -> Iterator[str]:
+    """How many of the digits' held-back images are right: with int8 on base16, with int4 weights on the machines."""
+    count, narrow = len(digits.labels()), with_narrow_weights("digits")
     for weights, network, of in (
         ("int8", model("digits"), "base16"),
-        ("int4", with_narrow_weights("digits"), machine),
+        *(("int4", narrow, machine) for machine in of_page),
     ):
         hits = right(network, of)
         name = f"`{Path(of).stem}`, {weights} weights"

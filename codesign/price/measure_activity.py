@@ -31,8 +31,8 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
+from tilewright.rtl.arrays import systolic_arrays
 from tilewright.rtl.datapath import VectorDatapath
-from tilewright.rtl.mma import systolic_array
 
 CYCLES = 200
 
@@ -104,7 +104,7 @@ def measure(machine: Machine, folder: Path, process: Process, volts: float) -> d
     """The figures, with the seed and the number of cycles that they come from."""
     synthesis = TimingSynthesis(process)
     (grid, *_), (vector, *_) = machine.of(Template.SYSTOLIC), machine.of(Template.VECTOR)
-    array = systolic_array(machine, grid)
+    array = systolic_arrays(machine, grid)[0]
     parts = {
         "element": ProcessingElement(array, array.rows - 1, False),
         "lane": VectorDatapath(machine.with_lanes(1), vector),

@@ -39,7 +39,7 @@ def units_of(machine: Machine) -> dict[str, str]:
     channels = {read_channel_name(port): f"read channel {port or ''}".strip() for port in read_channels(machine)}
     units = {**UNITS, **channels}
     for engine in machine.engines.values():
-        units |= facet_of(engine.template).units(engine)
+        units |= facet_of(engine.template).units(machine, engine)
     return units
 
 

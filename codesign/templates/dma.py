@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from tilewright.codesign.templates.facet import Facet
 from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.machine import Machine
 
 
 class DmaFacet(Facet):
     """A unit for each engine."""
 
-    def units(self, engine: Engine) -> Mapping[str, str]:
+    def units(self, machine: Machine, engine: Engine) -> Mapping[str, str]:
         return {engine.name: engine.name}

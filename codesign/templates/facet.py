@@ -14,7 +14,7 @@ class Facet(ABC):
     """The facts of a template; what is not abstract has the answer of engines that only move."""
 
     @abstractmethod
-    def units(self, engine: Engine) -> Mapping[str, str]:
+    def units(self, machine: Machine, engine: Engine) -> Mapping[str, str]:
         """What a report calls an engine's hardware, by path."""
 
     def energy(

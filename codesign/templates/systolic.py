@@ -8,6 +8,7 @@ from tilewright.codesign.price.process import LogicEnergy
 from tilewright.codesign.templates.facet import Facet
 from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.templates.systolic import sums_of_a_column
 
 ARRAY = "array"
 """The processing elements of an array; the rest of its engine is its control."""
@@ -16,8 +17,9 @@ ARRAY = "array"
 class SystolicFacet(Facet):
     """Every element multiplies in every iteration."""
 
-    def units(self, engine: Engine) -> Mapping[str, str]:
-        return {engine.name: f"{engine} control", f"{engine}.array": ARRAY}
+    def units(self, machine: Machine, engine: Engine) -> Mapping[str, str]:
+        arrays = {f"{engine}.array" + (f"_{at}" if at else ""): ARRAY for at in range(_arrays(machine, engine))}
+        return {engine.name: f"{engine} control", **arrays}
 
     def energy(
         self, engine: Engine, figures: LogicEnergy, iterations: int, areas_um2: Mapping[str, float]
@@ -30,7 +32,12 @@ class SystolicFacet(Facet):
 
     def products_a_cycle(self, machine: Machine, engine: Engine) -> int:
         rows, cols = _sizes(engine)
-        return rows * cols if machine.formats_of(engine) else 0
+        return rows * cols * _arrays(machine, engine) if machine.formats_of(engine) else 0
+
+
+def _arrays(machine: Machine, engine: Engine) -> int:
+    """As many as its narrowest weights make sums of each column."""
+    return max((sums_of_a_column(format, machine.memories) for format in machine.formats_of(engine)), default=1)
 
 
 def _sizes(engine: Engine) -> tuple[int, int]:

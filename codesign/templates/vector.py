@@ -16,7 +16,7 @@ from tilewright.isa.templates.datapath_schedule import bind, schedule
 class VectorFacet(Facet):
     """Every lane computes in every iteration."""
 
-    def units(self, engine: Engine) -> Mapping[str, str]:
+    def units(self, machine: Machine, engine: Engine) -> Mapping[str, str]:
         return {engine.name: f"{engine} control", f"{engine}.datapath": lanes_of(engine)}
 
     def energy(

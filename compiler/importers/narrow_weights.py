@@ -6,28 +6,35 @@ from collections.abc import Iterator
 
 import onnx
 
-from tilewright.compiler.arithmetic import arithmetic_of
-from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.stored_types import STORED_TYPES
+from tilewright.isa.machine.engine import Template
+from tilewright.isa.program.program import Program
+from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
+from tilewright.isa.templates.systolic import systolic_weights
 
 
-def remarks_on_weights(model: onnx.ModelProto, machine: Machine) -> dict[str, str]:
-    """A remark for each node whose weights take more bits on the machine than in the file."""
-    held = arithmetic_of(machine).weight
-    return {
-        f"weights of {name}": f"they are {dtype} in the model, and {held} in memory: {machine.name} multiplies by these"
-        for name, dtype in _dequantised_weights(model.graph)
-        if STORED_TYPES[dtype].values.bits < held.bits
-    }
+def remarks_on_weights(model: onnx.ModelProto, program: Program) -> dict[str, str]:
+    """A remark for each node of a program whose weights take more bits there than in the file."""
+    of_file = dict(_dequantised_weights(model.graph))
+    remarks = {}
+    for instruction, layer in zip(program.instructions, program.provenance, strict=False) if of_file else ():
+        format = instruction.format
+        if format.engine.template is not Template.SYSTOLIC:
+            continue
+        held = systolic_weights(format).element.type
+        for node in of_file.keys() & set(program.layers[layer].nodes):
+            if held is not None and STORED_TYPES[of_file[node]].values.bits < held.bits:
+                told = f"they are {of_file[node]} in the model, and {held} in memory"
+                remarks[f"weights of {node}"] = f"{told}: {format.mnemonic} multiplies by these"
+    return dict(sorted(remarks.items()))
 
 
 def _dequantised_weights(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
-    """The nodes that read a constant behind its DequantizeLinear, and the constant's element type."""
+    """The nodes that read a constant of a narrow type behind its DequantizeLinear, and that type."""
     types = {held.name: onnx.TensorProto.DataType.Name(held.data_type).lower() for held in graph.initializer}
     real = {
         node.output[0]: types[node.input[0]]
         for node in graph.node
-        if node.op_type == "DequantizeLinear" and types.get(node.input[0]) in STORED_TYPES
+        if node.op_type == "DequantizeLinear" and types.get(node.input[0]) in SHORT
     }
     for node in graph.node:
-        yield from ((node.name or node.output[0], real[name]) for name in node.input if name in real)
+        yield from ((node.name, real[name]) for name in node.input if name in real)

@@ -52,7 +52,9 @@ def compile_partitioned(
 
     def make(source: Source, kept: Keep | None) -> Program | Partitioned:
         made = _compile(source, machine, options, front, kept, host_floats, host)
-        remarks = remarks_of(source.model) | remarks_on_weights(source.model, machine)
+        remarks = remarks_of(source.model)
+        for program in [made] if isinstance(made, Program) else made.programs:
+            remarks |= remarks_on_weights(source.model, program)
         return _with_remarks(made, remarks) if remarks else made
 
     if options.batch is None:

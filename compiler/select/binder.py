@@ -159,6 +159,9 @@ class Binder:
         if matrix.tensor in self._program.constants:
             if is_transposed or not is_matrix_of_constants(matrix, summed, self._space):
                 return None
+            values, held = self.constant_range(tiles), weights.element.type
+            if values is None or held is None or not held.interval.contains(values):
+                return None
             return {vector.name: TensorRead(vectors.name), weights.name: ConstantMatrix(tiles.name)}
         if not self._are_rows_of_tiles(matrix.tensor, weights):
             return None
@@ -172,7 +175,7 @@ class Binder:
         """Whether the words of a tensor in DRAM are as long as rows of weight tiles, with the same elements."""
         rows = self._machine.memories[weights.memory]
         words = self._machine.memories[self.home(tensor)]
-        return rows.element.type == words.element.type and rows.width == words.width == self._machine.lanes
+        return weights.element == words.element and rows.width == words.width == self._machine.lanes
 
 
 def _is_along_rows(access: Access, loop: str) -> bool:

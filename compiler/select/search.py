@@ -20,11 +20,12 @@ from tilewright.compiler.select.cover import operands_across_lanes
 from tilewright.compiler.select.transfer import Transfers
 from tilewright.compiler.select.unify import Match, Possible, Unifier
 from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.products import adds_product
-from tilewright.isa.templates.systolic import systolic_weights
+from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 from tilewright.isa.timing import vec_beats
 
 MATCHES_TRIED = 64
@@ -144,6 +145,8 @@ class Search:
             product = self.binder.product(pattern.format, match)
             if product is None or not (pattern.continuing is not None or _is_one_product(expr)):
                 return None
+            if not _numbers_fit(expr, product, pattern.format):
+                return None
             bound |= product
         for operand in () if pattern.dot is not None else pattern.format.sources:
             source = self.bind_operand(operand, pattern, match, visiting)
@@ -245,3 +248,13 @@ def _is_one_product(expr: Expr) -> bool:
     """Whether a sum of products has one term, and so needs no instruction that adds to sums that are there."""
     products = products_of(expr.args[0])
     return products is None or not products.numbers
+
+
+def _numbers_fit(expr: Expr, product: Mapping[str, Binding], format: InstructionFormat) -> bool:
+    """Whether numbers that stand in a product's place of weights are ones of their type."""
+    products, vector = products_of(expr.args[0]), product[systolic_activations(format).name]
+    held = systolic_weights(format).element.type
+    if products is None or held is None or not isinstance(vector, TensorRead):
+        return True
+    numbers = [each.number for each in products.corrections(vector.read) if not each.is_vector]
+    return all(held.interval.contains(Interval(number, number)) for number in numbers)

@@ -134,7 +134,8 @@ class _Run:
     def _source_leaves(self, source: Operand) -> dict[tuple[str, str], Values]:
         fields = decode(_in_a_row(self._gather(source)), source.element)
         if self._is_matrix(source) or source in self.format.tables or source.name in self.format.statement.blocks:
-            width = self.machine.memories[source.memory].width
+            memory = self.machine.memories[source.memory]
+            width = memory.word_bytes * BYTE_BITS // source.element.bits
             fields = {name: v.reshape(*v.shape[:-1], source.block, width) for name, v in fields.items()}
         return {(source.name, name): values for name, values in fields.items()}
 

@@ -35,6 +35,7 @@ from tilewright.compiler.tiling.runs import Run, in_tiles, runs
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.compiler.tiling.weight_tiles import Box, WeightTiles
 from tilewright.compiler.tiling.window_sums import WindowSums
+from tilewright.isa.machine.memory import BYTE_BITS
 from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 
 WEIGHTS_SLOT = "weights"
@@ -156,11 +157,13 @@ class DotLowering:
     def _number_tiles(self, number: int, summed: range) -> BufferAddress:
         """Weight tiles that hold one number, zeros beyond the summed channels; all units and taps use the same."""
         rows, memory = self._weights.rows, self._builder.machine.memories[self._matrix.memory]
+        element = self._matrix.element
+        width = memory.word_bytes * BYTE_BITS // element.bits
         channels = np.arange(summed.start * rows, summed.stop * rows)
         row_values = np.where(channels < self._space.trips[self._weights.summed], number, 0)
         held = self._chip.constant(
             f"weight {number}", summed, memory.name, f"weight{number}", len(channels),
-            lambda job, constants: pack_integers(np.repeat(row_values, memory.width), memory.element.bits),
+            lambda job, constants: pack_integers(np.repeat(row_values, width), element.bits),
             self._stage.early,
         )  # fmt: skip
         return BufferAddress(held, 0)
@@ -200,7 +203,7 @@ class DotLowering:
 
         def content(job: NestJob, constants: Constants) -> bytes:
             assert job.shape.weights is not None
-            return b"".join([job.shape.weights.bytes(units, box, memory.element) for units, box in boxes])
+            return b"".join([job.shape.weights.bytes(units, box, self._matrix.element) for units, box in boxes])
 
         # What the partial sum before used is let go: kept longer, it would take another's place.
         key = tuple(boxes)

@@ -266,8 +266,14 @@ class InstructionReader:
         """Complain of what the engine cannot do, and of an instruction that is too long."""
         machine = self._machine
         if machine.is_array_known:
-            for message in facet_of(format.engine.template).violations(format, machine.memories):
+            facet = facet_of(format.engine.template)
+            for message in facet.violations(format, machine.memories):
                 self._reader.complain(entry.keys["do"].where, entry.path, message)
+            for operand in format.operands:
+                memory = machine.memories.get(operand.memory)
+                if memory and operand.element != memory.element and operand is not facet.row_by_row(format):
+                    message = f"{operand.name} is read `as {operand.element.type}`; only the weights of an array may be"
+                    self._reader.complain(entry.keys["do"].where, entry.path, message)
         if format.bits > MAX_INSTRUCTION_BITS:
             self._reader.complain(
                 entry.tree.where,

@@ -13,9 +13,10 @@ from tilewright.isa.files.instruction_context import MachineSizes
 from tilewright.isa.files.keys import FIELD_BITS, OPERAND
 from tilewright.isa.files.reader import Reader
 from tilewright.isa.files.yaml_tree import Tree
+from tilewright.isa.language.numeric import IntegerType, parse_integer_type
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Engine
-from tilewright.isa.machine.memory import BYTE, DRAM
+from tilewright.isa.machine.memory import BYTE, BYTE_BITS, DRAM, integer_element
 
 
 class OperandReader:
@@ -99,7 +100,8 @@ class OperandReader:
         if not isinstance(tree.value, str):
             return None
         try:
-            place, block, over = self._parse(text, loops)
+            said, element_type = _split_type(text)
+            place, block, over = self._parse(said, loops)
         except IsaError as error:
             self._reader.complain(tree.where, path, str(error))
             return None
@@ -119,6 +121,12 @@ class OperandReader:
             )
             return None
         element = memory.element if memory is not None else BYTE
+        if element_type is not None:
+            element = integer_element(element_type)
+            if memory is None or BYTE_BITS * memory.word_bytes % element.bits:
+                message = f"no word of {place} is whole {element_type}; leave out `as {element_type}`"
+                self._reader.complain(tree.where, path, message)
+                return None
         return Operand(name, place, tuple(loop for loop in loops if loop in over), block, element)
 
     def _parse(self, text: str, loops: Sequence[str]) -> tuple[str, int, list[str]]:
@@ -157,6 +165,12 @@ class OperandReader:
                 )
         if len(set(over)) != len(over):
             self._reader.complain(tree.where, path, "a loop is listed twice")
+
+
+def _split_type(text: str) -> tuple[str, IntegerType | None]:
+    """An operand without `as int4`, and that type; raises IsaError for one that there is not."""
+    said, separator, name = text.rpartition(" as ")
+    return (said, parse_integer_type(name.strip())) if separator else (text, None)
 
 
 def with_dram_elements(operands: Sequence[Operand]) -> tuple[Operand, ...]:

@@ -116,8 +116,8 @@ LOOP_BITS = Whole(1, 24)
 FIELD_BITS = Whole(1, 48)
 
 OPERAND = Word(
-    pattern=rf"\s*([^\[\]]*\*\s*)?{NAME}\s*(\[[^\[\]]*\])?\s*",
-    examples=("act", "act[c, y, x]", "rows // lanes * act[k, y, x]", "256 * lut[]"),
+    pattern=rf"\s*([^\[\]]*\*\s*)?{NAME}\s*(\[[^\[\]]*\])?\s*(\sas\s+{NAME}\s*)?",
+    examples=("act", "act[c, y, x]", "rows // lanes * act[k, y, x]", "256 * lut[]", "rows * wgt[k] as int4"),
 )
 
 STATEMENT = Word(
@@ -149,7 +149,7 @@ INSTRUCTION_KEYS = {
     "from": Key(
         Names(OPERAND),
         "Sources: name: memory, memory[loops that it strides over], or words * memory[loops] for a block of words; "
-        "memory[] strides over none.",
+        "memory[] strides over none. An array's weights may be read as another type than the memory's: `as int4`.",
     ),
     "to": Key(Names(OPERAND, least=1, most=1), "The destination, written like a source."),
     "imm": Key(Names(TypeName()), "Values that stand in the instruction: name: type.", is_needed=False),

@@ -131,16 +131,16 @@ def _instructions(a: Machine, b: Machine) -> Iterator[str]:
             length = f"{format.bits} bits in {format.bytes} bytes"
             yield f"{path}: added, {format.engine} opcode {format.opcode}, {length}: {format.statement.text}"
         else:
-            yield from (f"{path}: {change}" for change in _instruction(a.formats[name], b.formats[name]))
+            yield from (f"{path}: {change}" for change in _instruction(a.formats[name], b.formats[name], a, b))
 
 
-def _instruction(a: InstructionFormat, b: InstructionFormat) -> Iterator[str]:
+def _instruction(a: InstructionFormat, b: InstructionFormat, one: Machine, other: Machine) -> Iterator[str]:
     yield from _change("engine", a.engine.name, b.engine.name)
     yield from _change("opcode", a.opcode, b.opcode)
     yield from _change("loops", loops_text(a), loops_text(b))
     yield from _change("reduce", ", ".join(a.reduce_loops) or "none", ", ".join(b.reduce_loops) or "none")
-    yield from _operands("from", a.sources, b.sources)
-    yield from _operands("to", (a.destination,), (b.destination,))
+    yield from _named("from", _operands(a.sources, one), _operands(b.sources, other))
+    yield from _named("to", _operands((a.destination,), one), _operands((b.destination,), other))
     yield from _named("imm", _texts(a.immediates), _texts(b.immediates))
     yield from _change("accumulate", _has(a.has_accumulate), _has(b.has_accumulate))
     yield from _change("do", a.statement.text, b.statement.text)
@@ -157,14 +157,15 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def _operands(key: str, a: Iterable[Operand], b: Iterable[Operand]) -> Iterator[str]:
-    return _named(key, {o.name: _operand_text(o) for o in a}, {o.name: _operand_text(o) for o in b})
+def _operands(operands: Iterable[Operand], machine: Machine) -> dict[str, str]:
+    return {operand.name: _operand_text(operand, machine) for operand in operands}
 
 
-def _operand_text(operand: Operand) -> str:
-    """As a machine file has it: `2 * acc[n, x]`"""
-    block = f"{operand.block} * " if operand.block > 1 else ""
-    return f"{block}{operand.memory}[{', '.join(operand.loops)}]"
+def _operand_text(operand: Operand, machine: Machine) -> str:
+    """As a machine file has it: `2 * acc[n, x]`, `16 * wgt[n, k] as int4`."""
+    block, memory = f"{operand.block} * " if operand.block > 1 else "", machine.memories.get(operand.memory)
+    read_as = "" if memory is None or operand.element == memory.element else f" as {operand.element.type}"
+    return f"{block}{operand.memory}[{', '.join(operand.loops)}]{read_as}"
 
 
 def _named(key: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[str]:

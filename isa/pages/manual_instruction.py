@@ -93,7 +93,8 @@ def _reads_and_writes(format: InstructionFormat, machine: Machine) -> str:
 def _amount_text(operand: Operand, format: InstructionFormat, machine: Machine) -> str:
     if operand.memory == DRAM:
         return f"{moved_word_bytes(format, machine)} bytes of DRAM"
-    return f"{operand.block} word{'s' if operand.block > 1 else ''} of {operand.memory}"
+    read_as = "" if operand.element == machine.memories[operand.memory].element else f" as {operand.element.type}"
+    return f"{operand.block} word{'s' if operand.block > 1 else ''} of {operand.memory}{read_as}"
 
 
 # -- its fields --------------------------------------------------------------------------------------------------------

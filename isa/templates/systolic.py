@@ -76,7 +76,8 @@ class SystolicFacet(Facet):
         element = "col, row" if is_transposing(format) else "row, col"
         old = f"{format.destination.name}[col] · accumulate + " if format.has_accumulate else ""
         wraps = next(node for node in walk(format.statement.expr) if node.op is Op.WRAP)
-        yield f"  for all col < {format.engine.array.cols}:"
+        columns = format.engine.array.cols * sums_of_a_column(format, machine.memories)
+        yield f"  for all col < {columns}:"
         yield (
             f"    {format.destination.name}[col] ← wrap_{wraps.type}({old}Σ[{', '.join(format.reduce_loops)}, "
             f"row < {format.engine.array.rows}] {a}[row] · {w}[{element}])"
@@ -119,6 +120,13 @@ def systolic_weights(format: InstructionFormat) -> Operand:
     return format.operand(_dot_arguments(format)[1])
 
 
+def sums_of_a_column(format: InstructionFormat, memories: Mapping[str, Memory]) -> int:
+    """How many sums each column of the array makes: one, or several of weights as narrow as that."""
+    memory, w = memories[systolic_weights(format).memory], systolic_weights(format)
+    whole = memory.width * memory.element.bits // w.element.bits
+    return max(1, whole // format.engine.array.cols)
+
+
 def is_transposing(format: InstructionFormat) -> bool:
     """Whether an instruction's dot product is with the elements of each word of the weights: `transpose(w)`."""
     return any(node.op is Op.TRANSPOSE for node in walk(format.statement.expr))
@@ -154,16 +162,20 @@ def _violations(format: InstructionFormat, memories: Mapping[str, Memory], array
     if expr.type != c.element.type:
         yield f"the sum wraps into {expr.type}, but {c.name} holds {c.element.type or 'a structure'}"
     a, w = systolic_activations(format), systolic_weights(format)
-    for operand, elements, role in ((a, rows, "rows"), (c, cols, "cols")):
+    sums = cols * sums_of_a_column(format, memories)
+    columns = "cols" if sums == cols else f"{sums // cols} * cols"
+    for operand, elements, role in ((a, rows, "rows"), (c, sums, columns)):
         width = memories[operand.memory].width
         if operand.block * width != elements:
             yield (
                 f"operand {operand.name} is {operand.block} words of {width} elements; the array moves "
                 f"{role} = {elements} elements a cycle: say `{role} // {width} * {operand.memory}[…]`"
             )
-    if w.block != rows or memories[w.memory].width != cols:
+    if w.block != rows or memories[w.memory].width * memories[w.memory].element.bits != sums * w.element.bits:
         yield f"operand {w.name} must be rows = {rows} words of cols = {cols} elements: say `rows * {w.memory}[…]`"
-    if is_transposing(format) and rows != cols:
+    if is_transposing(format) and sums != cols:
+        yield f"transpose({w.name}) needs words of cols = {cols} elements, and one of {w.name} has {sums}"
+    elif is_transposing(format) and rows != cols:
         yield (
             f"transpose({w.name}) needs rows = cols, and the array has rows = {rows}, cols = {cols}; "
             "say `if: rows == cols` to have the instruction on square arrays only"

@@ -11,7 +11,7 @@ from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import is_transposing
-from tilewright.rtl.mma import factor_types
+from tilewright.rtl.arrays import factor_types
 from tilewright.rtl.proof.datapath import without_products
 from tilewright.rtl.proof.meaning import as_integer
 from tilewright.rtl.proof.netlist import Run, netlist
@@ -31,7 +31,8 @@ def reduced_arrays(machine: Machine) -> tuple[Shape, ...]:
         can_transpose = any(map(is_transposing, formats))
         sizes = ((2, 2), (3, 3)) if can_transpose else ((2, 3), (3, 2))
         if formats:
-            shapes |= dict.fromkeys((*size, *factor_types(machine, engine), can_transpose) for size in sizes)
+            for position, types in enumerate(factor_types(machine, engine)):
+                shapes |= dict.fromkeys((*size, *types, can_transpose and not position) for size in sizes)
     return tuple(shapes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import z3
@@ -9,8 +10,9 @@ import z3
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE, InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.systolic import is_transposing
+from tilewright.isa.templates.systolic import is_transposing, systolic_weights
 from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.rtl.arrays import array_names, plain_type, weight_elements
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
@@ -29,10 +31,12 @@ def mma_engine(machine: Machine, engine: Engine) -> Subject:
         "mma: adds to and writes the sums of each vector": unit.sum_goals,
         "mma: retires only what it started": unit.retire_goals,
     }
+    if len(weight_elements(machine, engine)) > 1:
+        claims["mma: weights are elements of the type that the instruction says"] = unit.element_goals
     if unit.engine.can_transpose:
         claims["mma: transposes the tiles of the instructions that say so"] = unit.orientation_goals
     return Subject(
-        netlist(unit.engine, without=["array"]),
+        netlist(unit.engine, without=array_names(machine, engine)),
         [
             *walker_claims(unit.engine.tiles.walker, "mma w", "tiles.walker."),
             *walker_claims(unit.engine.vectors.walker, "mma a and c", "vectors.walker."),
@@ -86,18 +90,21 @@ class _Engine:
 
     def vector_goals(self, nets: Part) -> list[Goal]:
         """The walker's block of activations until it is granted, then the next one; nothing of a bad iteration."""
-        vectors, a, c = nets.part("vectors"), self.engine.activations, self.engine.sums
+        vectors, a = nets.part("vectors"), self.engine.activations
         walker, asks = vectors.part("walker"), nets.holds("a__valid")
         good = z3.And(
             in_one_bank(walker.signed("address_a"), self.memories[a.memory], a.block),
-            in_one_bank(walker.signed("address_c"), self.memories[c.memory], c.block),
+            self.in_bank_of_sums(walker, walker.signed("address_c")),
         )
         issues = z3.And(asks, nets.holds("a__granted"))
+        known = self.knows_format(nets, 0)
         return [
-            Goal("address", [asks], nets.natural("a__address") == walker.signed("address_a")),
-            Goal("inside", [asks], z3.And(vectors.holds("is_active"), good)),
+            Goal("reset", [nets.run.starts_from_reset()], known),
+            Goal("a format of its own", [known], self.knows_format(nets, 1)),
+            Goal("address", [known, asks], nets.natural("a__address") == walker.signed("address_a")),
+            Goal("inside", [known, asks], z3.And(vectors.holds("is_active"), good)),
             Goal("issue", [], vectors.holds("issues") == issues),
-            Goal("fault", [vectors.holds("fault")], z3.And(vectors.holds("is_active"), z3.Not(good))),
+            Goal("fault", [known, vectors.holds("fault")], z3.And(vectors.holds("is_active"), z3.Not(good))),
             *self.walking(nets, "vectors", issues).goals([]),
         ]
 
@@ -175,12 +182,13 @@ class _Engine:
 
     def sum_goals(self, nets: Part) -> list[Goal]:
         """What a vector does to its sums is decided when it issues, and passed on cycle by cycle to read and write."""
-        vectors, memory = nets.part("vectors"), self.memories[self.engine.sums.memory]
+        vectors = nets.part("vectors")
         issues, first, writing = vectors.holds("issues"), self.chain[0], self.chain[-1]
         reading = self.chain[mma_read(self.engine.engine.array) - 1]
         entered = z3.And(
             self.address(nets, first, 1) == vectors.part("walker").signed("address_c"),
-            in_one_bank(self.address(nets, first, 1), memory, self.engine.sums.block),
+            self.in_bank_of_sums(vectors.part("walker"), self.address(nets, first, 1)),
+            self.writes_its_words(nets, first),
             self.flag(nets, first, 0, 1) == vectors.part("walker").holds("last"),
             self.flag(nets, first, 1, 1) == vectors.holds("adds"),
         )
@@ -189,15 +197,78 @@ class _Engine:
         is_written = z3.And(nets.holds(f"is_{writing}"), works)
         return [
             Goal("issue", [], nets.holds(f"is_{first}", 1) == issues),
-            Goal("what issues", [issues], entered),
+            Goal("what issues", [issues, self.knows_format(nets, 0)], entered),
             Goal("passed on", [], self.passed_on(nets)),
             Goal("read", [], nets.holds("c_read__valid") == is_read),
             Goal("read address", [], nets.natural("c_read__address") == self.address(nets, reading)),
             Goal("write", [], nets.holds("c_write__valid") == is_written),
             Goal("write address", [], nets.natural("c_write__address") == self.address(nets, writing)),
+            *self.mask_goals(nets, writing),
             Goal("adds", [], vectors.holds("adds") == self.adds(vectors)),
             *(self.accumulate_goal(format, nets) for format in self.engine.formats),
         ]
+
+    def of_each(self, walker: Part, claim: Callable[[InstructionFormat], z3.BoolRef]) -> z3.BoolRef:
+        """What is claimed of the instruction that a walker has: each format has a number there, if it has several."""
+        if len(self.engine.formats) == 1:
+            return claim(self.engine.formats[0])
+        numbers = enumerate(self.engine.formats)
+        return z3.And(*(z3.Implies(walker.natural("walk") == position, claim(each)) for position, each in numbers))
+
+    def knows_format(self, nets: Part, cycle: int) -> z3.BoolRef:
+        """The number that the walker of vectors has for its instruction is that of a format."""
+        count, walker = len(self.engine.formats), nets.part("vectors").part("walker")
+        return z3.ULT(walker.natural("walk", cycle), count) if count > 1 else z3.BoolVal(True)
+
+    def in_bank_of_sums(self, walker: Part, address: z3.BitVecRef) -> z3.BoolRef:
+        """Some bank holds all sums of the instruction's block."""
+        memory = self.memories[self.engine.sums.memory]
+        return self.of_each(walker, lambda format: in_one_bank(address, memory, format.destination.block))
+
+    def words(self, nets: Part, register: str, cycle: int = 0) -> z3.BitVecRef:
+        """Behind address and flags: which words of the widest block are written."""
+        low = self.address_bits + 2
+        return natural(z3.Extract(low + self.engine.sums.block - 1, low, nets.at(register, cycle)))
+
+    def writes_its_words(self, nets: Part, register: str) -> z3.BoolRef:
+        """A vector that issues writes the words of its instruction's block."""
+        if not self.engine.has_mask:
+            return z3.BoolVal(True)
+        words, walker = self.words(nets, register, 1), nets.part("vectors").part("walker")
+        return self.of_each(walker, lambda format: words == (1 << format.destination.block) - 1)
+
+    def mask_goals(self, nets: Part, register: str) -> list[Goal]:
+        if not self.engine.has_mask:
+            return []
+        return [Goal("words", [], nets.natural("c_write__words") == self.words(nets, register))]
+
+    def element_goals(self, nets: Part) -> list[Goal]:
+        """In the cycle after a row is read, each column of each array has its element of the word, as its type says."""
+        walker, word = nets.part("tiles").part("walker"), nets.at("w__data", 1)
+        cols, goals = self.engine.engine.array.cols, []
+        for position, name in enumerate(array_names(self.machine, self.engine.engine)):
+            whole = nets.at(f"{name}.weights", 1)
+            size = whole.size() // cols
+            for what in ("loads", "is_first", "vector"):
+                goals.append(Goal(f"{name}, {what}", [], nets.at(f"{name}.{what}") == nets.at(f"array.{what}")))
+            for column in range(cols):
+                held = z3.Extract((column + 1) * size - 1, column * size, whole)
+                wanted = partial(self.is_element, word, position * cols + column, held)
+                goals.append(Goal(f"{name}, column {column}", [], self.of_each(walker, wanted)))
+        return goals
+
+    def is_element(
+        self, word: z3.BitVecRef, position: int, held: z3.BitVecRef, format: InstructionFormat
+    ) -> z3.BoolRef:
+        """Anything will do where the word of an instruction has no such element."""
+        element = systolic_weights(format).element
+        low = position * element.bits
+        if low >= word.size():
+            return z3.BoolVal(True)
+        kind = plain_type(element)
+        found = z3.Extract(low + kind.bits - 1, low, word)
+        extend = z3.SignExt if kind.is_signed else z3.ZeroExt
+        return held == extend(held.size() - kind.bits, found)
 
     def passed_on(self, nets: Part) -> z3.BoolRef:
         pairs = [

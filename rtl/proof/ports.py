@@ -173,6 +173,12 @@ class _Ports:
                 goals.append(Goal("word", [*given, self.grants(nets, port, bank)], served))
         return goals
 
+    def written(self, nets: Part, writer: Requester, port: str, unit: Part) -> z3.BoolRef:
+        """The words that a bank writes are all of the block, or those that the writer says."""
+        if writer.has_mask:
+            return unit.natural("write_words") == nets.natural(f"{port}__words")
+        return unit.natural("write_words") == (1 << writer.block) - 1
+
     def write_goals(self, nets: Part) -> list[Goal]:
         """Each bank's write port serves one writer: all words of its block, at their place; else it writes nothing."""
         ports, goals = [f"write_{writer.name}" for writer in self.writes], []
@@ -185,7 +191,7 @@ class _Ports:
             for writer, port in zip(self.writes, ports, strict=True):
                 data = nets.at(f"{port}__data")
                 served = z3.And(
-                    unit.natural("write_words") == (1 << writer.block) - 1,
+                    self.written(nets, writer, port, unit),
                     unit.natural("write_first") == self.place(nets, port, bank),
                     data == z3.Extract(data.size() - 1, 0, unit.at("write_data")),
                 )

@@ -30,17 +30,24 @@ class SystolicFacet(Facet):
     def reads(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
         for format in machine.formats_of(engine)[:1]:
             a, w, c = systolic_activations(format), systolic_weights(format), format.destination
-            yield MemoryPort(engine, "c_read", c.memory, Requester(f"{engine}_c", c.block, is_privileged=True))
+            block = max(_blocks(machine, engine))
+            yield MemoryPort(engine, "c_read", c.memory, Requester(f"{engine}_c", block, is_privileged=True))
             yield MemoryPort(engine, "w", w.memory, Requester(f"{engine}_w", is_privileged=True))  # row by row
             yield MemoryPort(engine, "a", a.memory, Requester(f"{engine}_a", a.block))
 
     def writes(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
         for format in machine.formats_of(engine)[:1]:
-            c = format.destination
-            yield MemoryPort(engine, "c_write", c.memory, Requester(f"{engine}_c", c.block, is_privileged=True))
+            blocks = _blocks(machine, engine)
+            requester = Requester(f"{engine}_c", max(blocks), is_privileged=True, has_mask=len(blocks) > 1)
+            yield MemoryPort(engine, "c_write", format.destination.memory, requester)
 
     def proofs(self, machine: Machine, engine: Engine) -> Iterator[Subject]:
         from tilewright.rtl.proof.mma import mma_engine
 
         if machine.formats_of(engine):
             yield mma_engine(machine, engine)
+
+
+def _blocks(machine: Machine, engine: Engine) -> set[int]:
+    """How many words of sums an instruction moves at once."""
+    return {format.destination.block for format in machine.formats_of(engine)}

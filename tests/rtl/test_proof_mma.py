@@ -8,17 +8,34 @@ import pytest
 from amaranth.hdl import Module
 
 from tests.engines import array_of
-from tests.rtl.faults import failed_goals, unseen, walker_faults
-from tilewright.isa.files.loader import load_machine
+from tests.packed_elements import NARROW_WEIGHTS
+from tests.rtl.faults import failed_goals, goals_of, unseen, walker_faults
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.timing import mma_read, mma_write
 from tilewright.rtl.mma import VectorIssuer, WeightReader
 from tilewright.rtl.proof.mma import mma_engine
+from tilewright.rtl.proof.result import refute
 
 MACHINE = load_machine("tiny8")
 
 
 def test_asks_for_everything_once_in_order() -> None:
     assert failed_goals(mma_engine(MACHINE, array_of(MACHINE))) == []
+
+
+def test_takes_the_elements_and_sums_of_several_types_of_weights() -> None:
+    machine = load_machine_text(NARROW_WEIGHTS, "narrow")
+    assert failed_goals(mma_engine(machine, array_of(machine))) == []
+
+
+@pytest.mark.parametrize("net", ["c_write__words", "array_1.weights", "array_3.loads"])
+def test_sees_a_fault_of_what_differs_between_types(net: str) -> None:
+    machine = load_machine_text(NARROW_WEIGHTS, "narrow")
+    subject = mma_engine(machine, array_of(machine))
+    nets = subject.hardware.nets
+    broken = dataclasses.replace(subject.hardware, nets={**nets, net: ~nets[net]})
+    goals = goals_of(subject, broken)
+    assert any(refute(goal) for claim, goal in goals if claim.startswith(("mma: weights are", "mma: adds to")))
 
 
 @pytest.mark.long

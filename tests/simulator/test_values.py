@@ -10,7 +10,7 @@ from tests.generators import one_instruction_program, random_instruction, random
 from tests.lanes import across_lanes
 from tests.normalizing import NORMALIZING
 from tests.odd_elements import ODD_ELEMENTS
-from tests.packed_elements import PACKED_ELEMENTS
+from tests.packed_elements import NARROW_WEIGHTS, PACKED_ELEMENTS
 from tests.rings import long_beyond
 from tests.tables import TABLES
 from tilewright.isa.files.loader import load_machine, load_machine_text
@@ -52,8 +52,8 @@ def test_equals_the_interpreter_on_every_instruction(named: tuple[str, tuple[str
 
 @pytest.mark.parametrize(
     "text",
-    [ODD_ELEMENTS, PACKED_ELEMENTS, TABLES, across_lanes(3), NORMALIZING, BLOCKS],
-    ids=["odd", "packed", "tables", "lanes", "leading zeros", "blocks"],
+    [ODD_ELEMENTS, PACKED_ELEMENTS, NARROW_WEIGHTS, TABLES, across_lanes(3), NORMALIZING, BLOCKS],
+    ids=["odd", "packed", "narrow weights", "tables", "lanes", "leading zeros", "blocks"],
 )
 def test_equals_the_interpreter_with_every_word_of_the_language(text: str) -> None:
     machine = load_machine_text(text, "odd")

@@ -142,6 +142,19 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
             "m.yaml:2:27: memories.act.element: unknown type 'int77': expected int2 … int63 or uint1 … uint63",
         ),
         (
+            "instructions:\n  copy: {from: {a: act as int4}}\n",
+            "base16.yaml:100:9: instructions.copy: a is read `as int4`; only the weights of an array may be",
+        ),
+        (
+            "instructions:\n  mma: {from: {w: 'rows * wgt[n, r, s, k] as int2'}}\n",
+            "base16.yaml:56:9: instructions.mma: operand c is 1 words of 16 elements; the array moves 4 * cols = 64 "
+            "elements a cycle: say `4 * cols // 16 * acc[…]`",
+        ),
+        (
+            "instructions:\n  mma: {from: {w: 'rows * wgt[n, r, s, k] as int77'}}\n",
+            "m.yaml:3:19: instructions.mma.from.w: unknown type 'int77': expected int2 … int63 or uint1 … uint63",
+        ),
+        (
             "memories: {wgt: {element: int4, width: 5}}\n",
             "m.yaml:2:40: memories.wgt: a word of 5 int4 is not whole bytes; give it a multiple of 2",
         ),

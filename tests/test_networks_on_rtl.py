@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,8 +20,10 @@ from tests.compiler.lower.test_normalize_groups import group_model
 from tests.compiler.masks import masked_model
 from tests.compiler.models import random_inputs as network_inputs
 from tests.compiler.normalizations import normalizing_model
+from tests.digits import MODEL
 from tests.random_networks import random_network
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
+from tests.twins import arrays
 from tilewright import host
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.files.loader import load_machine
@@ -46,6 +49,21 @@ def test_the_whole_network_is_the_simulators(name: str) -> None:
 
     assert_same_bytes(simulate_values(program, dram, bases), state, name)
     assert_same_counters(simulate_cycles(program, bases), counters, name)
+
+
+@pytest.mark.slow
+def test_a_network_on_two_arrays_with_memories_of_their_own_is_the_simulators() -> None:
+    model = onnx.load(MODEL)
+    program = compile_model(model, arrays(2))
+    bases = place_regions(program.limits)
+    dram = host.dram_image(program, random_inputs(model, 0))
+    used = Counter(instruction.engine.name for instruction in program.instructions)
+    assert used["mma"] and used["mma2"]
+
+    ((state, counters),) = run_rtl_many(program.machine, [(program, dram, bases)])
+
+    assert_same_bytes(simulate_values(program, dram, bases), state, "digits")
+    assert_same_counters(simulate_cycles(program, bases), counters, "digits")
 
 
 @pytest.mark.slow

@@ -33,11 +33,19 @@ def can_spread(program: TileProgram) -> bool:
 
 def spread(program: TileProgram) -> TileProgram:
     """The same work, each group of operations on one of the arrays, in an order for it; deterministic."""
-    if not can_spread(program):
+    found = program.of_order(_spread)
+    if found is None:
         return program
+    return found if found.remarks == program.remarks else found.with_remarks(program.remarks)
+
+
+def _spread(program: TileProgram) -> TileProgram | None:
+    """None if there is nothing to spread."""
+    if not can_spread(program):
+        return None
     groups = _Groups.of(program)
     arrays = _arrays(program, groups)
-    return _staggered(_moved(program, groups, arrays)) if any(arrays.values()) else program
+    return _staggered(_moved(program, groups, arrays)) if any(arrays.values()) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +142,7 @@ def _arrays(program: TileProgram, groups: _Groups) -> dict[int, int]:
                 found[group] = FIRST if group in groups.pinned else min(turns)[-1]
                 held.update((name, found[group]) for name in read)
             engine = choices[found[group]]
-        start = ready if fills(engine) else max(free[engine], ready)
+        start = ready if fills(engine) else max(free[engine], ready)  # loads run ahead
         ends[index], free[engine] = start + taken[index].complete, start + taken[index].busy
     return found
 

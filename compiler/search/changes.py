@@ -126,6 +126,26 @@ def finer_cuts_apart(planner: Planner, plan: Plan) -> list[tuple[int, Cut]]:
     return [(position, cut) for _, position, cut in sorted(found, key=lambda each: (-each[0], each[1]))]
 
 
+def cuts_for_one_array(planner: Planner, plan: Plan) -> list[tuple[int, Cut]]:
+    """(position, change) for nests with the tiles that are best for one array alone, those that are alike together.
+
+    Where the bus is what takes longest, more tiles for more arrays only cost.
+    """
+    if not planner.selection.machine.twins:
+        return []
+    alone, found = planner.on_one_array(), []
+    for positions in planner.alike(plan.residency):
+        tiles = {
+            plan.shapes[position].cover.nest.name: alone.best(position, plan.residency).as_wanted
+            for position in positions
+            if plan.shapes[position].cover.dot is not None and position not in plan.within
+        }
+        others = {name: cut for name, cut in tiles.items() if cut != plan.choices[positions[0]].as_wanted}
+        if others:
+            found.append((positions[0], Cut(others)))
+    return found
+
+
 def surroundings(plan: Plan, positions: range) -> range:
     """Some nests, with the one before and the one after them."""
     return range(max(0, positions.start - 1), min(len(plan.choices), positions.stop + 1))

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.compiler.attempts import first_order_that_fits, frugal
+from tilewright.compiler.attempts import frugal
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead, Mix
 from tilewright.compiler.emission.divide import has_choice
-from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.spread import can_spread
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
@@ -17,6 +16,7 @@ from tilewright.compiler.search.changes import (
     Change,
     Cut,
     Limit,
+    cuts_for_one_array,
     finer_cuts,
     finer_cuts_apart,
     inputs_off_chip,
@@ -28,6 +28,7 @@ from tilewright.compiler.search.changes import (
 from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, order_budget, tiles_budget
 from tilewright.compiler.search.finisher import Finished, Finisher
 from tilewright.compiler.search.layers_alone import LayersAlone
+from tilewright.compiler.search.measure import cycles_of, least_cycles, measured
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
@@ -36,7 +37,6 @@ from tilewright.compiler.tiling.choice import MOST_TILES, most_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan
 from tilewright.compiler.tiling.tile import tile_part
-from tilewright.isa.machine.engine import Engine
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.cycle_owners import IDLE, cycle_owners
@@ -98,7 +98,7 @@ def search_ahead(tiles: TileProgram, options: Options, finisher: Finisher) -> Ah
         for ahead in tried:
             if not work.allows(expected):
                 break
-            cycles = _cycles(tiles, replace(options, ahead=ahead), work, finisher)
+            cycles = cycles_of(tiles, replace(options, ahead=ahead), work, finisher)
             if cycles is not None:
                 found[ahead] = cycles
         return min(found, key=found.__getitem__, default=options.ahead)
@@ -110,36 +110,9 @@ def search_ahead(tiles: TileProgram, options: Options, finisher: Finisher) -> Ah
     return best_of(replace(ahead, mix=mix, divides=best.divides) for mix in ways for ahead in AHEAD[1:])
 
 
-def _cycles(tiles: TileProgram, options: Options, work: Budget, finisher: Finisher) -> int | None:
-    """The exact cycles of tiles; None if they do not fit in any order."""
-    measured = _measured(tiles, options, work, finisher)
-    return None if measured is None else measured.counters.cycles
-
-
-def _measured(tiles: TileProgram, options: Options, work: Budget, finisher: Finisher) -> Finished | None:
-    """The program of tiles and its run; None if they do not fit in any order."""
-
-    def finish(attempt: Options) -> Finished:
-        try:
-            return finisher.finish(tiles, attempt)
-        except CompileError:
-            work.spend(len(tiles.operations) // 3, 0)  # it was scheduled, and not emitted
-            raise
-
-    try:
-        made = first_order_that_fits(finish, options)
-    except CompileError:
-        return None
-    work.spend(len(made.program.instructions), made.counters.cycles)  # as much if it was known, for the same result
-    return made
-
-
-def _least_cycles(tiles: TileProgram) -> int:
-    """The cycles of the engine that has most to do, whatever the order."""
-    busy: Counter[Engine] = Counter()
-    for operation, duration in zip(tiles.operations, tiles.of_each(durations), strict=True):
-        busy[tiles.machine.format(operation.mnemonic).engine] += duration.busy
-    return max(busy.values(), default=0)
+def _all(cuts: Iterable[Cut]) -> Cut:
+    """Several changes of tiles as one."""
+    return Cut({name: tiles for cut in cuts for name, tiles in cut.tiles.items()})
 
 
 def _is_far_from(best: int, cycles: int | None) -> bool:
@@ -163,6 +136,17 @@ class _Tried:
     tiling: TilingOptions
     plan: Plan
     cycles: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A program to begin with, what it was made of and with which options, and the work that is left then."""
+
+    made: Finished
+    tiling: TilingOptions
+    plan: Plan
+    options: Options
+    work: Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,22 +218,36 @@ class _Search:
     def _first_that_fits(self) -> int | None:
         """The cycles of the best plan so far. If it does not fit, the first that needs less memory becomes the best."""
         for tiling in (self._tiling, *frugal(self._tiling)):
-            try:
-                plan = self._planner.under(tiling).plan()
-            except CompileError:
-                continue
-            tiles = self._tiles(plan, range(len(plan.choices)))
-            measured = _measured(tiles, self._options, self._work, self._finisher)
-            if measured is not None:
-                self._tiling, self._plan = tiling, plan
-                of_layers = _without_array(measured.program, measured.counters)
-                pieces = Counter(layer.name for layer in plan.layers)
-                self._lost = [of_layers[layer.name] // pieces[layer.name] for layer in plan.layers]
-                return measured.counters.cycles
+            work = Budget(self._work.left)
+            begun = [self._begun(tiling, self._options, work)]
+            if self._selection.machine.twins:
+                alone = replace(self._options, ahead=replace(self._options.ahead, divides=False))
+                cuts = [cut for _, cut in cuts_for_one_array(self._planner, self._plan)]
+                begun.append(self._begun(_all(cuts).apply(tiling), alone, Budget(self._work.left)))
+            fitting = [each for each in begun if each is not None]
+            self._work = work
+            if fitting:  # the other one's work is taken off no more than that of a machine with one array
+                best = min(fitting, key=lambda each: each.made.counters.cycles)
+                self._work, self._options, self._tiling, self._plan = best.work, best.options, best.tiling, best.plan
+                of_layers = _without_array(best.made.program, best.made.counters)
+                pieces = Counter(layer.name for layer in best.plan.layers)
+                self._lost = [of_layers[layer.name] // pieces[layer.name] for layer in best.plan.layers]
+                return best.made.counters.cycles
         return None
+
+    def _begun(self, tiling: TilingOptions, options: Options, work: Budget) -> _Begun | None:
+        """What to begin with; None if it does not fit."""
+        try:
+            plan = self._planner.under(tiling).plan()
+        except CompileError:
+            return None
+        made = measured(self._tiles(plan, range(len(plan.choices))), options, work, self._finisher)
+        return None if made is None else _Begun(made, tiling, plan, options, work)
 
     def _changes(self) -> Iterator[Change]:
         nests, plan = self._selection.program, self._plan
+        for_one_array = [cut for _, cut in cuts_for_one_array(self._planner, plan)]
+        yield from [_all(for_one_array)] if for_one_array else []
         yield from inputs_off_chip(nests, plan)
         yield from finer_cuts(self._planner, plan)
         yield from smaller_memories(self._selection.machine, plan)
@@ -294,11 +292,11 @@ class _Search:
             self._work.spend(known.instructions, known.cycles)  # as if it was not known, for the same result
             return known
         tiles, finisher = self._tiles(self._plan, here), self._finisher.alone()
-        made = _measured(tiles, self._options, self._work, finisher)
+        made = measured(tiles, self._options, self._work, finisher)
         if made is None:
             return None
         cycles = made.counters.cycles
-        is_near = cycles * (1 - NEAR) < _least_cycles(tiles)
+        is_near = cycles * (1 - NEAR) < least_cycles(tiles)
         self._known[here] = _Alone(finisher, len(made.program.instructions), cycles, is_near)
         return self._known[here]
 
@@ -314,6 +312,8 @@ class _Search:
         if self._layers is not None:
             for position, cut in self._layers.cuts(self._tiling, plan):
                 yield cut, range(position, position + 1)
+        for position, cut in cuts_for_one_array(self._planner, plan):
+            yield cut, range(position, position + 1)
         expected = [choice.cycles for choice in plan.choices]
         for position, cut in other_cuts(self._planner, plan, self._effort.kinds, expected):
             yield cut, range(position, position + 1)
@@ -340,8 +340,8 @@ class _Search:
 
     def _measured_alone(self, tiles: TileProgram, work: Budget) -> int | None:
         """The cycles of tiles of a layer, which are compared with nothing else."""
-        return _cycles(tiles, self._options, work, self._finisher.alone())
+        return cycles_of(tiles, self._options, work, self._finisher.alone())
 
     def _measure(self, plan: Plan, positions: range, finisher: Finisher) -> int | None:
         """The cycles of some nests, alone and from the start; None if they do not fit."""
-        return _cycles(self._tiles(plan, positions), self._options, self._work, finisher)
+        return cycles_of(self._tiles(plan, positions), self._options, self._work, finisher)

@@ -80,7 +80,7 @@ def expected_cycles(
     latency = count.all * around.tile_cycles + serial + around.traffic * loading
     if around.is_beside and shape.cover.dot is None and not space.reduce:
         latency = latency + vector / count.points  # the array waits while the layers beside have none of its tiles
-    beside = beside_each_other(machine, count.results)
+    beside = arrays_at_work(machine, around, count.results)
     shares = shares_of(shape, count, sizes, points_outer) if around.is_uneven else even_shares(count)
     ends = [Stage(array / beside, count.partial_sums, beside=beside), Stage(vector), Stage(storing)]
     uneven = _uneven_cycles(shape, sizes, count, array / beside)
@@ -89,9 +89,9 @@ def expected_cycles(
     return Expected(loading + vector + array + storing + count.all * serial + latency, double, triple)
 
 
-def beside_each_other(machine: Machine, tiles: Sizes) -> Cycles | int:
-    """How many tiles arrays with memories of their own compute at the same time, on average: 3 on two arrays → 1.5."""
-    arrays = 1 + len(machine.twins)
+def arrays_at_work(machine: Machine, around: Surroundings, tiles: Sizes) -> Cycles | int:
+    """On how many arrays so many tiles are computed at the same time, on average: three tiles on two arrays → 1.5."""
+    arrays = around.arrays(machine)
     return 1 if arrays == 1 else tiles / -(-tiles // arrays)
 
 

@@ -79,7 +79,7 @@ def operand_load(
             all_bytes = all_weight_tiles(shape) * operand.block * word_bytes
             matrices = prod(count.extent[loop] for loop in shape.choosing)
             first = around.exposed_weights * reach(shape, sizes)[1] * operand.block * word_bytes / bus
-            times = matrices * np.minimum(count.points, 1 + len(machine.twins))  # once for each array that reads them
+            times = matrices * np.minimum(count.points, around.arrays(machine))  # once for each that reads them
             return Load(np.where(again, count.points, times) * all_bytes / bus, first, count.all)
         case Parameters() | Table() | TensorRead() if is_brought_already(shape, index, operand):
             return Load()

@@ -112,6 +112,12 @@ class Planner:
         other._around, other._chosen = ALONE, {}
         return other
 
+    def on_one_array(self) -> Planner:
+        """The same planner, for programs in which one array computes each nest alone."""
+        other = copy(self)
+        other._around, other._chosen = replace(self._around, on_all_arrays=False), {}
+        return other
+
     def plan(self) -> Plan:
         residency = Residency({}, (0,) * len(self._covers))
         if self._options.residency != "none":
@@ -232,6 +238,10 @@ class Planner:
         if known not in self._chosen:
             self._chosen[known] = self.candidates(position, residency).best(wanted)
         return self._chosen[known]
+
+    def best(self, position: int, residency: Residency) -> TileChoice:
+        """The best tiles of a nest, whatever is wanted; of one within another, none."""
+        return WITHIN_ANOTHER if position in self._within else self.candidates(position, residency).best(None)
 
     def ranked(self, position: int, residency: Residency, most: int) -> list[TileChoice]:
         """The tiles of a nest that the model finds best, each of another kind, at most so many."""

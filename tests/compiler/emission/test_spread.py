@@ -12,7 +12,8 @@ from tests.compiler.models import random_inputs
 from tests.compiler.nests import NetworkByHand, network_for, run
 from tests.compiler.pipelines import simulated
 from tests.digits import MODEL
-from tests.twins import PRODUCT, arrays
+from tests.schedules.never_slower import model as onnx_model
+from tests.twins import PRODUCT, SMALL, arrays
 from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.spread import can_spread, spread
 from tilewright.compiler.options import Options
@@ -20,7 +21,7 @@ from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.compiler.tiling.tile import tile
-from tilewright.isa.files.loader import load_machine_text
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, place_regions
@@ -121,6 +122,21 @@ def test_a_network_has_the_values_of_one_array_in_fewer_cycles(count: int) -> No
 
     np.testing.assert_equal(simulated(program, inputs), simulated(alone, inputs))
     assert cycles_of(program) < 0.8 * cycles_of(alone)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_the_first_array_works_alone_where_the_bus_is_what_takes_longest(count: int) -> None:
+    """Both searches go ways of their own from there on, and may find orders that differ by a little."""
+    machine = arrays(count, SMALL + "dram: {bus_bytes: 1}\n")
+
+    assert cycles_of(digits_on(machine)) <= 1.02 * cycles_of(digits_on(machine, Ahead(divides=False)))
+
+
+def test_two_arrays_are_not_slower_than_one_for_a_network_that_waits_for_weights() -> None:
+    model, two = onnx_model("autoencoder"), arrays(2, "extends: base16\nmemories: {act: {banks: 64}}\n")
+    alone, program = (compile_model(model, machine) for machine in (load_machine("base16"), two))
+
+    assert cycles_of(program) <= 1.005 * cycles_of(alone)
 
 
 def test_the_same_program_comes_out_each_time() -> None:

@@ -17,9 +17,9 @@ from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD, 
 from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model, finished, finisher_for
-from tilewright.compiler.search import search
 from tilewright.compiler.search.effort import CYCLES_PER_UNIT, Budget
 from tilewright.compiler.search.finisher import Finisher, Steps, exact_cycles
+from tilewright.compiler.search.measure import measured
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.tile import tile
@@ -93,7 +93,7 @@ def test_a_search_pays_as_much_for_what_is_known() -> None:
     finisher, ran = counting(two_layers())
     for _ in range(2):
         work = Budget(10_000)
-        made = search._measured(two_layers(), SOON, work, finisher)
+        made = measured(two_layers(), SOON, work, finisher)
         assert made is not None
         assert 10_000 - work.left == len(made.program.instructions) + made.counters.cycles // CYCLES_PER_UNIT
     assert ran["emit"] == 1

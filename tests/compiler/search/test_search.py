@@ -14,6 +14,7 @@ from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tests.compiler.pipelines import simulated
 from tests.digits import MODEL, images
+from tests.twins import arrays
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD, Ahead, Mix
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
@@ -26,6 +27,7 @@ from tilewright.compiler.search.changes import (
     Cut,
     Limit,
     OffChip,
+    cuts_for_one_array,
     finer_cuts,
     finer_cuts_apart,
     inputs_off_chip,
@@ -47,6 +49,7 @@ from tilewright.compiler.tiling.plan import Planner
 from tilewright.compiler.tiling.tile import tile, tile_part
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.simulator.cycles import simulate_cycles
 
@@ -117,7 +120,7 @@ def test_rows_are_taken_where_the_program_is_faster_with_them(monkeypatch: pytes
         def measured(_: object, options: Options, *__: object, is_slower: bool = is_slower) -> int:
             return 100 + (options.ahead.mix is Mix.ROW_BY_ROW) * (1 if is_slower else -1)
 
-        monkeypatch.setattr(search, "_cycles", measured)
+        monkeypatch.setattr(search, "cycles_of", measured)
         best = Mix.FRONT_FIRST if is_slower else Mix.ROW_BY_ROW
         assert search.search_ahead(tiles, Options(effort=1), finisher) == Ahead(mix=best)
 
@@ -356,6 +359,25 @@ def test_a_nest_gets_the_tiles_that_are_wanted() -> None:
         choices = planner.under(cut.apply(TilingOptions())).plan().choices
         name = selection.covers[position].nest.name
         assert choices[position].as_wanted == cut.tiles[name] != plan.choices[position].as_wanted
+
+
+def test_the_tiles_of_a_machine_with_one_array_are_tried_where_there_are_two() -> None:
+    def convolution(machine: Machine) -> Selection:
+        network = network_for(machine, 0)
+        return select(network.program(network.conv(network.input(1, 32, 8, 8), 16, (3, 3), pad=1)), machine)
+
+    planner = Planner(convolution(arrays(2)), TilingOptions())
+    ((position, cut),) = cuts_for_one_array(planner, planner.plan())
+    alone = Planner(convolution(arrays(1)), TilingOptions()).plan()
+
+    assert [*cut.tiles.values()] == [alone.choices[position].as_wanted]
+    assert planner.plan().choices[position].as_wanted != alone.choices[position].as_wanted
+
+
+def test_one_array_has_no_other_tiles_for_one_array() -> None:
+    selection = two_convolutions()
+    planner = Planner(selection, TilingOptions())
+    assert not cuts_for_one_array(planner, planner.plan())
 
 
 def test_tiles_that_do_not_fit_are_forgotten() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 import tilewright.rtl.fetch as rtl_fetch
 from tests.rtl.faults import failed_goals, unseen
+from tests.test_dram_ports import two_ports
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import FETCH_PORT, Machine
 from tilewright.rtl.beats import Window
@@ -34,6 +35,14 @@ def test_every_goal_of_the_read_channel_sees_a_fault() -> None:
     clients = [f"{name}_{net}" for name in ("fetch", "dma0") for net in ("request__ready", "beat__valid")]
     registers = ["address.output__payload", "arid", "arvalid"]
     assert unseen(read_channel(MACHINE, FETCH_PORT), registers, [*clients, "rready"]) == []
+
+
+def test_a_port_without_fetch_keeps_the_bursts_and_beats_of_its_engine() -> None:
+    channel = read_channel(two_ports(), 1)
+
+    assert failed_goals(channel) == []
+    nets = ["dma0_request__ready", "dma0_beat__valid", "rready"]
+    assert unseen(channel, ["address.output__payload", "arid", "arvalid"], nets) == []
 
 
 def test_every_goal_of_a_window_sees_a_fault() -> None:

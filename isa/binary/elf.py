@@ -32,12 +32,14 @@ from tilewright.isa.binary.elf_writer import (
     NOTE_TOOL,
     NOTES,
     OWNER,
+    PACKED_FORMAT,
     RODATA,
     SECTION,
     SIZES,
     TEXT,
     check_sizes,
     file_digest,
+    format_of,
     to_bytes,
 )
 from tilewright.isa.binary.format_4 import FORMAT_4, instruction_bytes
@@ -111,6 +113,10 @@ def read_program(image: bytes, machine: Machine | None = None) -> Program:
     content = _read_content(image)
     is_before = is_of_format_4(image)
     program = _build(content, machine_of(content.notes, machine), is_before)
+    file_format, wanted = HEADER.unpack_from(image)[7], format_of(program.machine)
+    if file_format < wanted == PACKED_FORMAT:
+        fact = f"format {file_format} has a byte for each element, and some of {program.machine.name} share bytes now"
+        raise IsaError(f"{fact}; compile the program again")
     if not is_before and to_bytes(program, content.tool) != image:
         raise IsaError("headers or symbols do not agree with the content; compile the program again")
     return program
@@ -132,8 +138,9 @@ def _check_frame(image: bytes) -> None:
         raise IsaError(f"not a Tilewright program: its first bytes are {ident.hex()}, expected {IDENT.hex()}")
     if machine != MACHINE_NUMBER:
         raise IsaError(f"not a Tilewright program: an ELF file for machine {machine:#x}, expected {MACHINE_NUMBER:#x}")
-    if file_format not in (FORMAT_4, FORMAT):
-        raise IsaError(f"format {file_format}, this version reads {FORMAT_4} and {FORMAT}; compile the program again")
+    if file_format not in (FORMAT_4, FORMAT, PACKED_FORMAT):
+        known = f"{FORMAT_4}, {FORMAT} and {PACKED_FORMAT}"
+        raise IsaError(f"format {file_format}, this version reads {known}; compile the program again")
     expected = table + entry_bytes * sections
     if len(image) < expected:
         raise IsaError(f"truncated: {expected} bytes expected, {len(image)} came")

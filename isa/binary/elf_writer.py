@@ -27,6 +27,9 @@ MACHINE_NUMBER = 0x5754
 FORMAT = 5
 """Number of the layout that this file describes; readers refuse any other."""
 
+PACKED_FORMAT = 6
+"""The same layout, of a program whose machine has elements that share bytes: each had one of its own before."""
+
 OWNER = b"Tilewright\0"
 
 NOTE_HASH, NOTE_TEXT, NOTE_TOOL, NOTE_DESCRIPTION, NOTE_PROVENANCE, NOTE_CHECKSUMS = range(0x545701, 0x545707)
@@ -105,7 +108,7 @@ def to_bytes(program: Program, tool: str | None = None) -> bytes:
     end = offsets[-1] + sections[-1].bytes
     table = -(-end // 8) * 8
     image = bytearray(table + (len(sections) + 1) * SECTION.size)
-    image[: HEADER.size] = _header(table, len(sections) + 1)
+    image[: HEADER.size] = _header(table, len(sections) + 1, format_of(program.machine))
     image[HEADER.size : CHECKSUMS_OFFSET] = _segments(sections, offsets)
     names = sections[-1].content
     image[table + SECTION.size :] = b"".join(
@@ -175,7 +178,12 @@ def _offsets(sections: Sequence[Section]) -> list[int]:
     return offsets
 
 
-def _header(table: int, sections: int) -> bytes:
+def format_of(machine: Machine) -> int:
+    """The number in the file of a machine's program."""
+    return PACKED_FORMAT if any(each.element.in_a_byte > 1 for each in machine.memories.values()) else FORMAT
+
+
+def _header(table: int, sections: int, file_format: int) -> bytes:
     return HEADER.pack(
         IDENT,
         EXECUTABLE_FILE,
@@ -184,7 +192,7 @@ def _header(table: int, sections: int) -> bytes:
         0,  # e_entry: the program region begins at address 0
         HEADER.size,  # e_phoff
         table,  # e_shoff
-        FORMAT,  # e_flags
+        file_format,  # e_flags
         HEADER.size,
         SEGMENT.size,
         SEGMENTS,

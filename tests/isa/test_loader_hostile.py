@@ -134,7 +134,7 @@ def test_what_a_faulty_parameter_decides_is_not_complained_of_again() -> None:
         ("memories: {act: {element: {}}}", "memories.act.element: a structure needs at least one field"),
         ("memories: {act: 3}", "memories.act: expected a mapping, not 3"),
         ("memories: {act: {kib: 64.0}}", "memories.act.kib: expected an integer, not 64.0"),
-        ("memories: {par: {kib: 65536, element: uint1, width: 1}}", "memories.par.kib: 67108864 words; expected at "
+        ("memories: {par: {kib: 65536, element: uint1, width: 8}}", "memories.par.kib: 67108864 words; expected at "
          "most 16777216: make it smaller or its words wider"),
         ("dram: 3", "dram: expected a mapping, not 3"),
         ("dram: {bus_bytes: 24}", "dram.bus_bytes: 24 is not a power of two, as AXI4 needs"),

@@ -178,8 +178,8 @@ def test_refuses_an_elf_file_of_another_kind() -> None:
 
 def test_refuses_another_format() -> None:
     other = bytearray(IMAGE)
-    other[48] += 1
-    assert refusal(bytes(other)) == "net.npu: format 6, this version reads 4 and 5; compile the program again"
+    other[48] += 2
+    assert refusal(bytes(other)) == "net.npu: format 7, this version reads 4, 5 and 6; compile the program again"
 
 
 def test_refuses_another_machine() -> None:

@@ -24,11 +24,10 @@ from tilewright.options import (
     report,
     save_program,
 )
-from tilewright.quantize_command import hurting_line, print_warnings, quantize_summary
+from tilewright.quantize_command import hurting_line, quantize_on_the_way, quantize_summary
 
 if TYPE_CHECKING:
     from tilewright.asked_dumps import AskedDumps
-    from tilewright.compiler.importers.input_shapes import Shapes
     from tilewright.compiler.options import Options
     from tilewright.compiler.pipeline import Dump
     from tilewright.isa.machine.machine import Machine
@@ -145,7 +144,7 @@ def compile_command(
     )
     machine = load_machine(isa, tuple(set or ()))
     asked.require_folders()
-    quantized = None if calibration is None or model is None else _quantize(model, calibration, shapes, seed)
+    quantized = None if calibration is None or model is None else quantize_on_the_way(model, calibration, shapes, seed)
     start = perf_counter()
     if model is not None:
         program = _compile(model, quantized, machine, options, no_host, asked.dump)
@@ -260,14 +259,3 @@ def _resume(path: Path, machine: Machine, options: Options, asked: AskedDumps) -
             raise InputError(f"{path}: has the result of {after}, and {name} is not run after that; see --dump-after")
     with progress(f"going on after {after}"):
         return Program(resume(after, text, machine, options, asked.dump))
-
-
-def _quantize(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:
-    """A float model, quantised; its warnings on standard error."""
-    from tilewright.progress import progress
-    from tilewright.quantization.quantize import quantize
-
-    with progress(f"quantising {model.name}"):
-        quantized = quantize(model, calibration, shapes=shapes, seed=seed)
-    print_warnings(quantized)
-    return quantized

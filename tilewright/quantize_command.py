@@ -13,6 +13,7 @@ from tilewright.file_kinds import require_models
 from tilewright.options import CALIBRATION_HELP, Json, Output, Seed, Shape, report, write_output
 
 if TYPE_CHECKING:
+    from tilewright.compiler.importers.input_shapes import Shapes
     from tilewright.quantization.quantize import QuantizedModel
 
 
@@ -84,6 +85,17 @@ def quantize_command(
     summary = quantize_summary(quantized)
     if report({"model": str(model), "output": str(output), **summary}, json, output):
         print_quantize_summary(f"{output}: {_calibrated(summary)}{_losing(summary)}", summary)
+
+
+def quantize_on_the_way(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:
+    """A float model, quantised as other commands do with --calibration; its warnings on standard error."""
+    from tilewright.progress import progress
+    from tilewright.quantization.quantize import quantize
+
+    with progress(f"quantising {model.name}"):
+        quantized = quantize(model, calibration, shapes=shapes, seed=seed)
+    print_warnings(quantized)
+    return quantized
 
 
 def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:

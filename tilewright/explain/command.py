@@ -12,13 +12,13 @@ from tilewright.completion import complete_machine
 from tilewright.errors import InputError
 from tilewright.file_kinds import is_program
 from tilewright.isa.folders.scratch import scratch
-from tilewright.options import Batch, Json, SameEffort, Set, Shape, load_program, report
+from tilewright.options import Batch, Calibration, Json, SameEffort, Seed, Set, Shape, load_program, report
 
 if TYPE_CHECKING:
     from tilewright.program import Program
 
 Source = Annotated[
-    Path, typer.Argument(metavar="MODEL|PROGRAM", help="A quantised ONNX or TFLite model, or a compiled program.")
+    Path, typer.Argument(metavar="MODEL|PROGRAM", help="An ONNX or TFLite model, or a compiled program.")
 ]
 Model = Annotated[
     Path | None, typer.Option("--model", metavar="MODEL", help="What the program was compiled from, for the reasons.")
@@ -52,13 +52,15 @@ def explain_command(
     set: Set = None,  # noqa: A002
     shape: Shape = None,
     batch: Batch = None,
+    calibration: Calibration = None,
+    seed: Seed = 0,
     effort: SameEffort = 1,
     json: Json = None,
 ) -> None:
     """Say why a network's program is as it is: tiles, order, instructions, what stays on chip, what is loaded again."""
     if layer is not None and what_if:
         raise typer.BadParameter("takes the whole network: leave LAYER out", param_hint="--what-if")
-    question = Question(layer, what_if, shape or [], batch, effort, json)
+    question = Question(layer, what_if, shape or [], batch, calibration, seed, effort, json)
     if not is_program(source):
         if model is not None:
             raise typer.BadParameter(f"{source} is a model already", param_hint="--model")
@@ -67,6 +69,8 @@ def explain_command(
         _explain_model(source, isa, tuple(set or ()), question, None)
         return
     program = load_program(source, isa, set, None)
+    if calibration is not None and model is None:
+        raise typer.BadParameter("is about a float model: give it, too, with --model", param_hint="--calibration")
     if model is None:
         _explain_program(program, source.name, question)
         return
@@ -84,6 +88,8 @@ class Question:
     what_if: list[str] | None
     shape: list[str]
     batch: int | None
+    calibration: str | None
+    seed: int
     effort: int
     json: Path | None
 
@@ -113,16 +119,20 @@ def _explain_model(model: Path, isa: str, settings: tuple[str, ...], question: Q
     from tilewright.explain.reruns import usual_changes, what_if
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
+    from tilewright.quantize_command import quantize_on_the_way
     from tilewright.values.compiled import compile_keeping
 
     machine = load_machine(isa, settings) if same is None else same.machine
     options = Options(shapes=parse_shapes(question.shape), batch=question.batch, effort=question.effort)
+    given: Path | bytes = model
+    if question.calibration is not None:
+        given = quantize_on_the_way(model, question.calibration, options.shapes, question.seed).content
     with progress(f"compiling {model.name}"):
-        network, programs = compile_keeping(model, machine, options)
+        network, programs = compile_keeping(given, machine, options)
     if same is not None and network.to_bytes() != same.to_bytes():
         raise InputError(
-            f"{model}: another program comes of it; expected the model of this program, the --shape, --batch and "
-            "--effort that it was compiled with, and this version: compile it again"
+            f"{model}: another program comes of it; expected the model of this program, the --shape, --batch, "
+            "--calibration and --effort that it was compiled with, and this version: compile it again"
         )
     if question.layer is not None:
         with progress("measuring other tiles"):
@@ -133,7 +143,7 @@ def _explain_model(model: Path, isa: str, settings: tuple[str, ...], question: Q
     asked = question.what_if
     changes = asked if asked is not None else usual_changes(machine, planner_of(programs[0]).plan().memory)
     with progress("compiling for other machines"):
-        measured = [what_if(model, isa, settings, change, options) for change in changes]
+        measured = [what_if(given, isa, settings, change, options) for change in changes]
         found = explain_network(network, programs, measured)
     if report(found, question.json):
         print_network(found, model.name)

@@ -10,14 +10,16 @@ import typer
 
 from tilewright.errors import InputError
 from tilewright.file_kinds import require_models
-from tilewright.options import Isa, Json, SameEffort, Set, Shape, report, write_output
+from tilewright.options import Calibration, Isa, Json, SameEffort, Seed, Set, Shape, report, write_output
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.program import Program
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A quantised ONNX model.")]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A quantised ONNX model; or a float one, with --calibration.")
+]
 Input = Annotated[
     Path, typer.Option("--input", metavar="FILE", help="A .npz file with an array for each input of the model.")
 ]
@@ -29,6 +31,8 @@ def compare_values_command(
     input: Input,  # noqa: A002
     set: Set = None,  # noqa: A002
     shape: Shape = None,
+    calibration: Calibration = None,
+    seed: Seed = 0,
     effort: SameEffort = 1,
     json: Json = None,
 ) -> None:
@@ -42,6 +46,7 @@ def compare_values_command(
     from tilewright.compiler.options import Options
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
+    from tilewright.quantize_command import quantize_on_the_way
     from tilewright.values.compare import compare_values
     from tilewright.values.compiled import compile_keeping
     from tilewright.values.report import comparison_json, print_comparison
@@ -51,9 +56,10 @@ def compare_values_command(
     options = Options(shapes=parse_shapes(shape or ()), effort=effort)
     with input.open("rb"):  # said before the model is compiled
         pass
+    given = model if calibration is None else quantize_on_the_way(model, calibration, options.shapes, seed).content
     with progress(f"compiling {model.name}"):
-        proto, _ = read_onnx(model, options.shapes)
-        network, programs = compile_keeping(model, machine, options)
+        proto, _ = read_onnx(given, options.shapes)
+        network, programs = compile_keeping(given, machine, options)
     inputs = read_arrays(input, network.require_inputs)
     with progress(f"running {model.name}"):
         comparison = compare_values(proto, network, programs, inputs)

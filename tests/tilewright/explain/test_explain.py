@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 from tests.accumulator_networks import FROM_ACCUMULATORS, pooled
 from tests.compiler.models import conv_model
-from tests.digits import MODEL
+from tests.digits import MODEL, images
 from tests.tilewright.command_line import Command
 from tilewright.compiler.options import Options
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
@@ -25,6 +25,8 @@ from tilewright.program import Program
 from tilewright.values.compiled import Compiled, compile_keeping
 
 FAST = Options(effort=0)
+
+FLOAT = MODEL.with_name("digits.onnx")
 
 
 def explained(options: Options = FAST, isa: str = "base16") -> dict[str, Any]:
@@ -122,6 +124,17 @@ def test_a_model_needs_a_machine(tilewright: Command) -> None:
     assert "a model is compiled for a machine: name it" in ended.err
 
 
+def test_a_float_model_is_quantised_first(tilewright: Command, program_file: Path, tmp_path: Path) -> None:
+    data, layer = tmp_path / "data.npz", ("conv2", "--isa", "tiny8", "--effort", 0)
+    np.savez(data, image=images()[:8])
+    tilewright("quantize", FLOAT, "--calibration", data, "-o", tmp_path / "digits.onnx")
+    ended = tilewright("explain", FLOAT, *layer, "--calibration", data)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == tilewright("explain", tmp_path / "digits.onnx", *layer).out
+    refused = tilewright("explain", program_file, "--calibration", data)
+    assert refused.code == 2 and "is about a float model: give it, too" in refused.err
+
+
 def test_a_program_with_its_model_is_explained_as_the_model_is(tilewright: Command, program_file: Path) -> None:
     words = ("--effort", 0, "--what-if", "dram.bus_bytes=32")
     of_program = tilewright("explain", program_file, "--model", MODEL, *words)
@@ -135,8 +148,8 @@ def test_the_model_of_another_program_is_refused(tilewright: Command, program_fi
     ended = tilewright("explain", program_file, "--model", other, "--effort", 0)
     assert (ended.code, ended.err) == (
         1,
-        f"error: {other}: another program comes of it; expected the model of this program, the --shape, --batch and "
-        "--effort that it was compiled with, and this version: compile it again\n",
+        f"error: {other}: another program comes of it; expected the model of this program, the --shape, --batch, "
+        "--calibration and --effort that it was compiled with, and this version: compile it again\n",
     )
 
 

@@ -30,6 +30,15 @@ def test_a_right_network_ends_with_0(tilewright: Command, picture: Path) -> None
     assert max(map(len, ended.out.splitlines()[1:])) <= 80
 
 
+def test_a_float_model_is_quantised_first(tilewright: Command, picture: Path, tmp_path: Path) -> None:
+    given = ("--calibration", picture, "--input", picture, "--isa", "base16", "--effort", 0)
+    ended = tilewright("compare-values", MODEL.with_name("digits.onnx"), *given)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("Every layer by itself is within its limit: of 2,602 values ")
+    refused = tilewright("compare-values", MODEL.with_name("digits.onnx"), *given[2:])
+    assert refused.code == 1 and "the model is float; expected an int8 one" in refused.err
+
+
 def test_a_difference_ends_with_1_and_shows_the_instruction(tilewright: Command, picture: Path, tmp_path: Path) -> None:
     words = ("compare-values", MODEL, "--isa", "base16", "--set", COARSE, "--input", picture, "--effort", 0)
     ended = tilewright(*words, "--json", tmp_path / "found.json")

@@ -290,13 +290,14 @@ def _print_reasons(study: Study, every: bool) -> None:
 
 
 def _print_exclusions(study: Study) -> None:
-    """Where no measured point meets the constraints: which constraint that is, and how far the nearest is from it."""
+    """How many points each constraint leaves out, and how far the nearest of them is from it."""
     from tilewright.tables import print_table
 
-    if not study.measured and (found := study.exclusions()):
+    if found := study.exclusions():
         print()
         rows = [(f"{each.count:,}", each.constraint, each.figures, study.difference(each.nearest)) for each in found]
-        print_table("Why no point is left", ("points", "do not meet", "nearest", "which is"), rows)
+        title = "Near misses of constraints" if study.measured else "Why no point is left"
+        print_table(title, ("points", "do not meet", "nearest", "which is"), rows)
 
 
 def _print_searches(study: Study) -> None:

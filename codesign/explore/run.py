@@ -33,7 +33,7 @@ MOST_HELD = 8
 """Points that a worker measures before their machines have a price."""
 
 Report = Callable[[int, int, str], None]
-"""Given points that are done, points in all that are known of, and what was just finished."""
+"""Given points that are done, points in all that are known of (none at first), and what is begun or just finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,17 @@ def run(
         store.add(space_line(space, {name: network.hash for name, network in networks.items()}))
         for other in reuse:
             store.take_over(other)
+        report(0, 0, "starting the workers")
         with make_pool(space, choices, serve) as pool:
             _Run(space, store, pool, networks, report, choices).search()
         return store.notes
+
+
+def _doing(job: _Job, task: Task) -> str:
+    """What a worker begins with, in a line."""
+    if task.network is None:
+        return f"pricing {job.label}, once: a minute or two where no machine of its structure is priced yet"
+    return f"{task.network} on {job.label}"
 
 
 class _Run:
@@ -165,6 +173,7 @@ class _Run:
             task = self._early(job) if waits else self._next(job)
             if task is not None:
                 jobs[number] = job
+                self.report(self.done, self.total, _doing(job, task))
                 return self.pool.give(number, task)
             if waits:
                 self.held[number].append(job)
@@ -183,7 +192,7 @@ class _Run:
 
     def _ended(self, label: str) -> None:
         self.done += 1
-        self.report(self.done, self.total, label)
+        self.report(self.done, self.total, f"{label} is done")
 
     def _begun(self, point: Point) -> _Job | None:
         """The point with its machine; None for one that is none, which is kept with its reason."""

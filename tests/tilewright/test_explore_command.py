@@ -37,6 +37,32 @@ def test_runs_a_space_and_shows_its_front(tilewright: Command, space: Path) -> N
     assert all(cycles in listed.split("All points")[1] for cycles in ("12,496", "6,246", "3,121"))
 
 
+def test_says_from_the_first_moment_what_it_does(tilewright: Command, space: Path) -> None:
+    study = space.parent / "s"
+    assert tilewright("explore", space, "-o", study, "--workers", 1).err.splitlines()[:2] == [
+        "starting the workers",
+        "0 of 3 points: pricing memories.act.kib=8 engines.vec.queue=4, once: a minute or two where no machine of its "
+        "structure is priced yet",
+    ]
+    again = tilewright("explore", space, "-o", study).err  # all is there already
+    assert again == "starting the workers\n1 of 3 points: memories.act.kib=8 engines.vec.queue=4 is done\n"
+
+
+NEAR = """
+Near misses of constraints
+points  do not meet   nearest        which is
+1       area_mm2 < 5  area_mm2 5.04  memories.act.kib 64 → 32
+"""
+
+
+def test_near_misses_stand_beside_the_front(tilewright: Command, space: Path) -> None:
+    with space.open("a") as file:
+        file.write("constraints: [area_mm2 < 5]\n")
+    ended = tilewright("explore", space, "-o", space.parent / "s")
+    assert "2 points that none beats" in ended.out
+    assert NEAR in ended.out
+
+
 def test_writes_everything_as_json(tilewright: Command, space: Path) -> None:
     ended = tilewright("explore", space, "-o", space.parent / "s", "--json", "-")
     found = json.loads(ended.out)

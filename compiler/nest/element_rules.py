@@ -154,14 +154,20 @@ class _Written:
 def _order(program: NestProgram) -> Iterator[Fault]:
     written = _Written(program)
     for number, nest in enumerate(program.nests):
+        copied: list[int] = []
         for name, access in nest.reads.items():
             if access.tensor in program.buffers:
                 region = _region(nest, access, program.buffers[access.tensor].shape)
-                if not written.has(access.tensor, region) and not _is_gap(nest, name, written, region, program):
+                if written.has(access.tensor, region) or _is_gap(nest, name, written, region, program):
+                    continue
+                copied = _copied_gaps(nest, name, written, region)
+                if not copied:
                     fact = f"{name} reads elements of {access.tensor} that no nest before it writes"
                     yield nest_fault(number, nest, fact, "a writer before")
         trips = {loop.name: loop.trip for loop in nest.loops}
-        if not written.write(nest.result.tensor, [indices_of(index, trips) for index in nest.result.index]):
+        indices = [indices_of(index, trips) for index in nest.result.index]
+        indices[CHANNEL] = np.delete(indices[CHANNEL], copied)
+        if not written.write(nest.result.tensor, indices):
             yield nest_fault(
                 number, nest, f"it writes elements of {nest.result.tensor} that have their values", "each once"
             )
@@ -186,6 +192,22 @@ def _is_gap(nest: Nest, read: str, written: _Written, region: tuple[slice, ...],
     unwritten = written.unwritten_channels(nest.reads[read].tensor, region) - channels.constant
     gaps = [index for index in unwritten.tolist() if 0 <= index < nest.loops[axis].trip]
     return not values.take([0] if values.shape[axis] == 1 else gaps, axis).any()
+
+
+def _copied_gaps(nest: Nest, read: str, written: _Written, region: tuple[slice, ...]) -> list[int]:
+    """The iterations over channels in which a copy reads gaps between others: what it writes is a gap again.
+
+    None for a nest that does more than copy, and where all channels are gaps.
+    """
+    channels, own = nest.reads[read].index[CHANNEL], nest.result.index[CHANNEL]
+    if [node.name for node in walk(nest.expr)] != [read] or channels.terms != own.terms:
+        return []
+    if len(own.terms) != 1 or own.terms[0][1] != 1:
+        return []
+    trip = next(loop.trip for loop in nest.loops if loop.name == own.terms[0][0])
+    unwritten = written.unwritten_channels(nest.reads[read].tensor, region) - channels.constant
+    gaps = [index for index in unwritten.tolist() if 0 <= index < trip]
+    return gaps if len(gaps) < trip else []
 
 
 def _region(nest: Nest, access: Access, shape: Sequence[int]) -> tuple[slice, ...]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from tests.compiler.models import conv_model, pool_model, residual_model
+from tests.compiler.models import ModelBuilder, add_conv, conv_model, pool_model, rescaled, residual_model
 from tests.compiler.pipelines import lowered
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.levels import NESTS
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.rules import RULES
 from tilewright.compiler.rules import BrokenRule
 from tilewright.isa.files.loader import load_machine
@@ -103,6 +105,31 @@ def test_an_access_that_leaves_its_tensor_must_say_what_is_outside() -> None:
         f"line {number}: nest 'conv': rule reads: x reads x along 2 from -1 to 8; expected indices below 8, or what is "
         "`outside`"
     )
+
+
+def joined_twice() -> NestProgram:
+    """Three channels beside three, and these six beside three again: copies with gaps up to whole words."""
+    builder = ModelBuilder(np.random.default_rng(0))
+    parts = [builder.quantize(builder.input(name, [1, 3, 4, 4]), 0.1, name=f"{name}.q") for name in "xyz"]
+    first = builder.quantize(builder.node("Concat", parts[:2], name="first", axis=1), 0.1)
+    both = builder.quantize(builder.node("Concat", [first, parts[2]], name="second", axis=1), 0.1)
+    builder.output(add_conv(builder, both, 9, 8, 1, name="reader"))
+    return lowered(rescaled(builder.build("joined")))
+
+
+def test_a_copy_of_a_gap_is_a_gap() -> None:
+    program = joined_twice()
+    NESTS.require(program)
+    assert any(name.endswith(".apart") for name in program.buffers)
+
+
+def test_a_copied_gap_is_read_by_nothing_that_gives_it_a_weight() -> None:
+    program = joined_twice()
+    reader = program.nests[-1]
+    (weights,) = (a.tensor for a in reader.reads.values() if program.constants.get(a.tensor, np.zeros(0)).ndim == 4)
+    full = {**program.constants, weights: np.ones_like(program.constants[weights])}
+    with pytest.raises(BrokenRule, match="nest 'reader': rule order: x reads elements of .*apart that no nest before"):
+        NESTS.require(replace(program, constants=full))
 
 
 def test_every_rule_has_a_text_that_breaks_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.fuzz.kept import assembly, exported_files, onnx_graphs, onnx_nodes, partitioned, tflite_files
+from tests.fuzz.kept import assembly, exported_files, onnx_graphs, onnx_nodes, partitioned, stripes, tflite_files
 
 KEPT: Mapping[str, Sequence[Any]] = {
     "assembly": assembly.EXAMPLES,
@@ -13,5 +13,6 @@ KEPT: Mapping[str, Sequence[Any]] = {
     "networks in parts": partitioned.EXAMPLES,
     "ONNX networks": onnx_graphs.EXAMPLES,
     "ONNX nodes": onnx_nodes.EXAMPLES,
+    "stripes": stripes.EXAMPLES,
     "TFLite files": tflite_files.EXAMPLES,
 }

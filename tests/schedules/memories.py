@@ -1,26 +1,49 @@
 """What networks take with less and less memory for activations, layers whole and in stripes, and what the host gets.
 
-python -m tests.schedules.memories                        # the table of docs/schedules.md
+python -m tests.schedules.memories                        # the first table of docs/schedules.md
 python -m tests.schedules.memories mobilenetv2 dw16 32 16
+python -m tests.schedules.memories --least                # the second: every network of the table of cycles
+python -m tests.schedules.memories --least --long         # those of it that take minutes each, too
+
+`least`: the smallest power of two, in KiB, with which no more of a network goes to the host than with all memory that
+the machine has. It is found by bisection with `--effort 0`, of which the tiles are those that every effort starts from.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tests.schedules.cycles import ENTRIES as OF_CYCLES
 from tests.schedules.never_slower import model
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.search.finisher import exact_cycles
+from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import Partitioned
 
 ENTRIES = (("mobilenetv1-0.25", "dw16"), ("ds-cnn", "dw16"))
 
 KIB = (256, 64, 32, 16, 8, 4, 2, 1)
 """Sizes of `act`; a machine file says none that is smaller than 1 KiB."""
+
+BESIDE_THE_LEAST = (256, 64, 32, 16)
+"""Sizes for which the table with the least ones has cycles."""
+
+ON_HOST_AT = 32
+"""The size for which it has the nodes on the host."""
+
+LONG = (
+    "bert-tiny", "stories260k", "resnet18", "resnet50", "botnet50", "mobilenetv2", "mobilenetv3-large",
+    "efficientnet-lite0",
+)  # fmt: skip
+"""Networks that take minutes each: with 1 KiB of `act`, their programs are long."""
+
+KIB_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,44 +53,93 @@ class Taken:
     cycles: int
     on_host: int
 
+    def __str__(self) -> str:
+        return f"{self.cycles:,}" + (f" + {self.on_host}" if self.on_host else "")
 
-def taken(name: str, isa: str, kib: int, cuts_chains: bool) -> Taken:
+
+def machine_with(isa: str, kib: int) -> Machine:
+    """A machine with so much memory for activations, whether its file says KiB or words."""
+    try:
+        return load_machine(isa, [f"memories.act.kib={kib}"])
+    except IsaError:
+        words = kib * KIB_BYTES // load_machine(isa).memories["act"].word_bytes
+        return load_machine(isa, [f"memories.act.depth={words}"])
+
+
+def taken(name: str, isa: str, kib: int, options: Options) -> Taken:
     """What a network takes on a machine with so much memory for activations."""
-    machine = load_machine(isa, [f"memories.act.kib={kib}"])
-    compiled = compile_partitioned(model(name), machine, Options(cuts_chains=cuts_chains))
+    compiled = compile_partitioned(model(name), machine_with(isa, kib), options)
     if isinstance(compiled, Partitioned):
         return Taken(sum(map(exact_cycles, compiled.programs)), len(compiled.host_nodes))
     return Taken(exact_cycles(compiled), 0)
 
 
-def rows(name: str, isa: str, sizes: Sequence[int]) -> list[str]:
+def rows(name: str, isa: str, sizes: Sequence[int]) -> Iterator[str]:
     """The two rows of a network: layers whole, and in stripes. Nodes on the host stand behind the cycles."""
-    found = []
     for what, cuts_chains in (("whole", False), ("in stripes", True)):
-        cells = []
-        for kib in sizes:
-            result = taken(name, isa, kib, cuts_chains)
-            cells.append(f"{result.cycles:,}" + (f" + {result.on_host}" if result.on_host else ""))
-        found.append(f"| {name} | `{isa}` | {what} | {' | '.join(cells)} |")
-    return found
+        cells = [str(taken(name, isa, kib, Options(cuts_chains=cuts_chains))) for kib in sizes]
+        yield f"| {name} | `{isa}` | {what} | {' | '.join(cells)} |"
+
+
+def least_kib(on_host: Callable[[int], int], most: int) -> int:
+    """The least power of two with which no more nodes are on the host than with `most` KiB.
+
+    `on_host` never grows with the size. Example, `most` is 160: of 1, 2, 4, … 128, 160, it is asked for about three.
+    """
+    powers = [1 << exponent for exponent in range(most.bit_length()) if 1 << exponent < most]
+    allowed = on_host(most)
+    at = bisect_left(powers, True, key=lambda kib: on_host(kib) <= allowed)
+    return powers[at] if at < len(powers) else most
+
+
+def least_row(name: str, isa: str) -> str:
+    """The row of a network in the table with the least memory of each."""
+    memory = load_machine(isa).memories["act"]
+
+    def on_host(kib: int) -> int:
+        return taken(name, isa, kib, Options(effort=0, cuts_chains=False)).on_host
+
+    least = least_kib(on_host, memory.depth * memory.word_bytes // KIB_BYTES)
+    cut = {kib: taken(name, isa, kib, Options()) for kib in BESIDE_THE_LEAST}
+    whole = taken(name, isa, ON_HOST_AT, Options(cuts_chains=False))
+    cells = [f"{least} KiB", whole.on_host, cut[ON_HOST_AT].on_host, *(f"{cut[kib].cycles:,}" for kib in cut)]
+    return f"| {name} | `{isa}` | {' | '.join(map(str, cells))} |"
 
 
 def main() -> None:
-    """Print two rows for each network and machine."""
+    """Print two rows for each network and machine, or the table with the least memory."""
     parser = argparse.ArgumentParser(prog="python -m tests.schedules.memories", description="With less memory.")
     parser.add_argument(
         "entry", nargs="*", metavar="NETWORK MACHINE [KIB…]", help="default: those of docs/schedules.md"
     )
-    wanted = parser.parse_args().entry
+    parser.add_argument("--least", action="store_true", help="the least memory of each network of the table of cycles")
+    parser.add_argument("--long", action="store_true", help="with --least: networks that take minutes each, too")
+    arguments = parser.parse_args()
+    wanted = arguments.entry
     if len(wanted) == 1:
         parser.error("expected a network and a machine")
+    if arguments.least:
+        _print_least([(wanted[0], wanted[1])] if wanted else least_entries(arguments.long))
+        return
     sizes = [int(kib) for kib in wanted[2:]] or KIB
-    entries = ((wanted[0], wanted[1]),) if wanted else ENTRIES
     print(f"| network | machine | layers | {' | '.join(f'{kib} KiB' for kib in sizes)} |")
     print(f"| --- | --- | --- |{' ---: |' * len(sizes)}", flush=True)
-    for name, isa in entries:
+    for name, isa in [(wanted[0], wanted[1])] if wanted else ENTRIES:
         for row in rows(name, isa, sizes):
             print(row, flush=True)
+
+
+def least_entries(with_long: bool) -> list[tuple[str, str]]:
+    """The entries of the table of cycles, those that take long only if wanted."""
+    return [(name, isa) for name, isa in OF_CYCLES if with_long or name not in LONG]
+
+
+def _print_least(entries: Sequence[tuple[str, str]]) -> None:
+    sizes = " | ".join(f"{kib} KiB" for kib in BESIDE_THE_LEAST)
+    print(f"| network | machine | least | on the host at {ON_HOST_AT} KiB, whole | in stripes | {sizes} |")
+    print(f"| --- | --- |{' ---: |' * (3 + len(BESIDE_THE_LEAST))}", flush=True)
+    for name, isa in entries:
+        print(least_row(name, isa), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from tilewright.compiler.levels import Form
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.finisher import Finisher
+from tilewright.compiler.search.in_rows import search_rows
 from tilewright.compiler.search.records import Subject, Tuning
 from tilewright.compiler.search.search import search_ahead, search_tiling
 from tilewright.compiler.search.stand_in import StandIn, stand_in
@@ -131,6 +132,7 @@ def search_anew(known: Known, options: Options, finisher: Finisher, why: str, re
 def _searched(known: Known, finisher: Finisher, machine: Machine) -> tuple[Tuning, Arrangement | None]:
     """What a search finds for a stand-in, and the arrangement of its program. Raises CompileError if it has none."""
     selection, options = known.stand_in.selection, known.options
+    in_rows = search_rows(selection, options, finisher)
     fitting: list[tuple[TileProgram, Options]] = []
 
     def place(tiles: TileProgram, attempt: Options) -> PlacedTiles:
@@ -140,7 +142,7 @@ def _searched(known: Known, finisher: Finisher, machine: Machine) -> tuple[Tunin
 
     placed = first_that_fits(
         machine,
-        replace(options, tiling=search_tiling(selection, options, finisher)),
+        replace(in_rows, tiling=search_tiling(selection, in_rows, finisher)),
         lambda attempt: tile(selection, attempt.tiling, attempt.planned),
         place,
         lambda tiles, attempt: search_ahead(tiles, attempt, finisher),

@@ -93,6 +93,11 @@ class Finisher:
             self._ordered = self._steps.wait(placed)
         return self._ordered
 
+    def settled_cycles(self, made: Finished, options: Options) -> int:
+        """The exact cycles of a program when it is settled."""
+        settled = self._steps.settle(made.ordered, options)
+        return made.counters.cycles if settled is made.ordered else exact_cycles(self._steps.emit(settled))
+
     def program(self, placed: PlacedTiles, options: Options) -> Program:
         """The program of what `place` gave, settled: not made again if a search has made it."""
         ordered = self.order(placed)

@@ -142,6 +142,20 @@ class Candidates:
         least = min(int(most), times * int(self.tiles[np.argmin(self._costs)]))
         return self.choice(int(np.argmin(np.where(self.tiles >= least, self._costs, np.inf))))
 
+    def in_pieces(self, count: int, of_fewest: bool = False) -> TileChoice | None:
+        """The cheapest of those with so many pieces over pixels, which are outside of those over channels.
+
+        `of_fewest`: of those that are fewest tiles in all. None if nothing is cut so.
+        """
+        *over_pixels, over_channels, _ = self.cuts.pieces
+        is_outer = self.cuts.points_outer | (over_channels == 1)
+        found = self.is_possible & self._is_tried & is_outer & (np.multiply.reduce(over_pixels) == count)
+        if not found.any():
+            return None
+        if of_fewest:
+            found &= self.tiles == self.tiles[found].min()
+        return self.choice(int(np.argmin(np.where(found, self.cycles, np.inf))))
+
     def choice(self, index: int) -> TileChoice:
         return TileChoice(
             {loop: int(size[index]) for loop, size in self.cuts.sizes.items()},

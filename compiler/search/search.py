@@ -26,7 +26,7 @@ from tilewright.compiler.search.changes import (
     surroundings,
 )
 from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, order_budget, tiles_budget
-from tilewright.compiler.search.finisher import Finisher
+from tilewright.compiler.search.finisher import Finished, Finisher
 from tilewright.compiler.search.layers_alone import LayersAlone
 from tilewright.compiler.search.measure import cycles_of, least_cycles, measured
 from tilewright.compiler.select.cover import Selection

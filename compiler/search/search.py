@@ -170,7 +170,8 @@ class _Search:
         self._planner = options.planned.planner(selection, options.tiling)
         self._tiling, self._plan = options.tiling, self._planner.plan()
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))
-        self._work = tiles_budget(self._effort, self._expected)
+        times = -(-(1 + len(selection.machine.twins)) // 2)  # four arrays take more instructions for fewer cycles
+        self._work = tiles_budget(self._effort, self._expected * times)
         self._is_large = self._work.left < WHOLE_SHARE * self._expected / CYCLES_PER_INSTRUCTION
         self._lost = [choice.cycles for choice in self._plan.choices]  # by nest: cycles worth winning back
         self._on_finer, self._on_others = Budget(self._effort.finer), Budget(self._effort.large)

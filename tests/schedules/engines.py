@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,10 @@ COMPARISONS: Mapping[str, Comparison] = {
             Column("base16-2dma-32"),
         ),
     ),
+    "two16": Comparison(
+        ("ds-cnn", "mobilenetv1-0.25", "resnet8", "resnet18", "autoencoder"),
+        (Column("base16", is_told=False), Column("dual16"), Column("two16"), Column("quad8")),
+    ),
 }
 """By the name of the machine that the table is about."""
 
@@ -57,7 +61,7 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help="rows; default: all")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        shown = {path.stem: str(path) for path in machines(Path(folder))}
+        shown = {name: str(path) for name, path in machines(Path(folder)).items()}
         for name in [arguments.machine] if arguments.machine else COMPARISONS:
             print(name)
             for network in arguments.networks or COMPARISONS[name].networks:
@@ -74,12 +78,13 @@ def row(network: str, columns: tuple[Column, ...], shown: Mapping[str, str]) -> 
     return f"| {network} | {' | '.join(cells)} |"
 
 
-def machines(folder: Path) -> Iterator[Path]:
-    """The machine files that the page shows, written into a folder."""
-    for block in re.findall(r"```yaml\n(# (\S+\.yaml)\n.*?)```", PAGE.read_text(), re.DOTALL):
-        path = folder / block[1]
-        path.write_text(block[0])
-        yield path
+def machines(folder: Path) -> dict[str, Path]:
+    """The machine files that the page shows, written into a folder, by name."""
+    files = {}
+    for text, name in re.findall(r"```yaml\n(# (\S+)\.yaml\n.*?)```", PAGE.read_text(), re.DOTALL):
+        files[name] = folder / f"{name}.yaml"
+        files[name].write_text(text)
+    return files
 
 
 def cycles(network: str, machine: str, overrides: tuple[str, ...] = ()) -> int:

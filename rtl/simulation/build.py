@@ -51,7 +51,7 @@ def _bench_sources(machine: Machine, has_waves: bool) -> dict[str, str]:
 def build_bare(machine: Machine) -> Path:
     """The simulation program of the machine alone, for test benches that bring their own memory."""
     with _runtime_meanwhile(has_waves=False) as runtime:
-        return _built(TOP, ("clk", "rst", "done", "*_axi__*"), {NETLIST: cached_netlist(machine)}, runtime)
+        return _built(TOP, ("clk", "rst", "done", "*_axi*"), {NETLIST: cached_netlist(machine)}, runtime)
 
 
 @contextmanager

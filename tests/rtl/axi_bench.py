@@ -1,4 +1,4 @@
-"""The cocotb side of test_npu_axi.py: the bare machine with the host and the moody memory of cocotbext-axi."""
+"""The cocotb side of test_npu_axi.py: the bare machine, its host, and cocotbext-axi's moody memory at every port."""
 
 import json
 import os
@@ -11,7 +11,15 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
+from cocotbext.axi import (
+    AxiLiteBus,
+    AxiLiteMaster,
+    AxiRamRead,
+    AxiRamWrite,
+    AxiReadBus,
+    AxiWriteBus,
+)
+from cocotbext.axi.sparse_memory import SparseMemory
 
 DRAM_BYTES = 1 << 20
 
@@ -22,17 +30,33 @@ def pauses(eagerness: float, seed: int) -> Iterator[bool]:
         yield stalls.random() > eagerness
 
 
-def set_pauses(ram: AxiRam, eagerness: float) -> None:
-    reads, writes = ram.read_if, ram.write_if
-    channels = (reads.ar_channel, reads.r_channel, writes.aw_channel, writes.w_channel, writes.b_channel)
-    for number, channel in enumerate(channels):
-        channel.set_pause_generator(pauses(eagerness, number))
+def channels_of(dut: Any, bus: str, ways: list[str], memory: SparseMemory) -> list[Any]:
+    """The channels of an AXI port through which somebody reads, or writes, or both, with the memory behind it."""
+    found: list[Any] = []
+    if "read" in ways:
+        read = AxiRamRead(AxiReadBus.from_prefix(dut, f"{bus}_"), dut.clk, dut.rst, mem=memory)
+        found += [read.ar_channel, read.r_channel]
+    if "write" in ways:
+        write = AxiRamWrite(AxiWriteBus.from_prefix(dut, f"{bus}_"), dut.clk, dut.rst, mem=memory)
+        found += [write.aw_channel, write.w_channel, write.b_channel]
+    return found
+
+
+def watch(dut: Any, bus: str, ways: list[str], bus_bytes: int, reads: list[int], writes: list[int]) -> None:
+    """AXI4's rules for all that an AXI port's manager sends; notes the addresses."""
+    if "read" in ways:
+        cocotb.start_soon(check_bursts(dut, f"{bus}__ar", bus_bytes, reads))
+        cocotb.start_soon(stays_stable(dut, f"{bus}__ar", ("addr", "len", "id")))
+    if "write" in ways:
+        cocotb.start_soon(check_bursts(dut, f"{bus}__aw", bus_bytes, writes))
+        cocotb.start_soon(stays_stable(dut, f"{bus}__aw", ("addr", "len")))
+        cocotb.start_soon(stays_stable(dut, f"{bus}__w", ("data", "strb", "last")))
 
 
 async def check_bursts(dut: Any, channel: str, bus_bytes: int, addresses: list[int]) -> None:
     """AXI4's rules for each burst: inside one 4 KiB page, of the bus's size, incrementing; notes the addresses."""
     valid, ready, address, length, size, burst = (
-        getattr(dut, f"m_axi__{channel}{name}") for name in ("valid", "ready", "addr", "len", "size", "burst")
+        getattr(dut, f"{channel}{name}") for name in ("valid", "ready", "addr", "len", "size", "burst")
     )
     while True:
         await RisingEdge(dut.clk)
@@ -49,8 +73,8 @@ async def stays_stable(dut: Any, channel: str, names: tuple[str, ...]) -> None:
     offered = None
     while True:
         await RisingEdge(dut.clk)
-        valid, ready = (getattr(dut, f"m_axi__{channel}{name}").value for name in ("valid", "ready"))
-        content = [str(getattr(dut, f"m_axi__{channel}{name}").value) for name in names] if valid else None
+        valid, ready = (getattr(dut, f"{channel}{name}").value for name in ("valid", "ready"))
+        content = [str(getattr(dut, f"{channel}{name}").value) for name in names] if valid else None
         if offered is not None:
             assert content == offered, f"{channel} changed before it was accepted"
         offered = content if valid and not ready else None
@@ -61,24 +85,23 @@ async def run_jobs(dut: Any) -> None:
     folder = Path(os.environ["TILEWRIGHT_JOBS"])
     description = json.loads((folder / "jobs.json").read_text())
     Clock(dut.clk, 2, unit="ns").start()
-    ram = AxiRam(AxiBus.from_prefix(dut, "m_axi_"), dut.clk, dut.rst, size=DRAM_BYTES)
+    memory, ports = SparseMemory(DRAM_BYTES), description["ports"]
+    channels = [channel for bus, ways in ports.items() for channel in channels_of(dut, bus, ways, memory)]
     host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi_"), dut.clk, dut.rst)
     offsets = description["offsets"]
     reads: list[int] = []
     writes: list[int] = []
-    cocotb.start_soon(check_bursts(dut, "ar", description["bus_bytes"], reads))
-    cocotb.start_soon(check_bursts(dut, "aw", description["bus_bytes"], writes))
-    cocotb.start_soon(stays_stable(dut, "ar", ("addr", "len", "id")))
-    cocotb.start_soon(stays_stable(dut, "aw", ("addr", "len")))
-    cocotb.start_soon(stays_stable(dut, "w", ("data", "strb", "last")))
+    for bus, ways in ports.items():
+        watch(dut, bus, ways, description["bus_bytes"], reads, writes)
     dut.rst.value = 1
     await ClockCycles(dut.clk, 5)
     dut.rst.value = 0
     await ClockCycles(dut.clk, 5)
     for number, job in enumerate(description["jobs"]):
-        set_pauses(ram, job["eagerness"])
+        for seed, channel in enumerate(channels):
+            channel.set_pause_generator(pauses(job["eagerness"], seed))
         image = np.load(folder / f"{number}.npy")
-        ram.write(0, image.tobytes())
+        memory[0 : image.size] = image.tobytes()
         reads.clear()
         writes.clear()
         for name, value in job["registers"].items():
@@ -87,5 +110,5 @@ async def run_jobs(dut: Any) -> None:
         assert await host.read_dword(offsets["status"]) == 1
         await with_timeout(RisingEdge(dut.done), 1_000_000, "ns")
         result = {name: int.from_bytes((await host.read(offset, 8)).data, "little") for name, offset in offsets.items()}
-        np.save(folder / f"{number}.after.npy", np.frombuffer(ram.read(0, image.size), np.uint8))
+        np.save(folder / f"{number}.after.npy", np.frombuffer(memory[0 : image.size], np.uint8))
         (folder / f"{number}.json").write_text(json.dumps({"registers": result, "reads": reads, "writes": writes}))

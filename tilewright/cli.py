@@ -46,6 +46,7 @@ from tilewright.options import (
     write_output,
     write_text,
 )
+from tilewright.plain_help import with_plain_help
 from tilewright.price_command import price_command
 from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
@@ -119,21 +120,6 @@ def main() -> None:
 
         completion_init()
     run_to_end(partial(with_plain_help(typer.main.get_command(app)), complete_var=COMPLETION))
-
-
-def with_plain_help(command: Any) -> Any:
-    """The command, its help without `<bool>` or `<list[Path]>`: no type for what has a name or takes no value.
-
-    So for all commands below it.
-    """
-    for parameter in command.get_params(command.context_class(command)):
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-        elif parameter.param_type_name == "argument":
-            parameter.display_type_rich = lambda ctx: ""
-    for below in getattr(command, "commands", {}).values():
-        with_plain_help(below)
-    return command
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Const, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -209,17 +209,21 @@ class Reader(wiring.Component):
             last = word_parts(size, self.bus_bytes) - 1
             port = getattr(self, f"read_{chip_operand(format).memory}")
             m.d.comb += port.address.eq(walker.address["word"])
-            with m.If(walker.walk == position):
+            with m.If(self._is_format(walker.walk, position)):
                 m.d.comb += [
                     port.valid.eq(asks & ~walker.fault),
                     self.is_granted.eq(port.valid & port.granted),
                     ends_word.eq(self.is_granted & (place == last)),
                 ]
-            with m.If(format_granted == position):
+            with m.If(self._is_format(format_granted, position)):
                 m.d.comb += [
                     part.data.eq(port.data.word_select(place_granted, 8 * self.bus_bytes)),
                     part.bytes.eq(Mux(place_granted == last, size - last * self.bus_bytes, self.bus_bytes)),
                 ]
+
+    def _is_format(self, number: Signal, position: int) -> Value:
+        """Whether a format's number is this one; the only format needs none."""
+        return number == position if len(self.formats) > 1 else Const(1)
 
 
 class WriteBeat(data.StructLayout):

@@ -18,6 +18,11 @@ def test_reads_and_writes_every_word_once_in_order() -> None:
     assert failed_goals(store_engine(MACHINE, store_of(MACHINE))) == []
 
 
+def test_a_store_with_one_instruction_reads_and_writes_every_word_once() -> None:
+    machine = load_machine("tiny8", ("instructions.store_acc=null",))
+    assert failed_goals(store_engine(machine, store_of(machine))) == []
+
+
 @pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
     subject = store_engine(MACHINE, store_of(MACHINE))

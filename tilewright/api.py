@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.compiler.search.effort import EFFORTS
 from tilewright.errors import InputError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -54,6 +55,7 @@ def compile(  # noqa: A001
 
     machine, file = machine_of(isa, overrides), None if tuning is None else Path(tuning)
     _require_images(batch)
+    _require_effort(effort)
     options = Options(shapes=shapes or {}, effort=effort, tuning=file, fails_on_miss=fail_on_miss, batch=batch)
     if calibration is not None:
         from tilewright.quantization.quantize import quantize
@@ -111,6 +113,7 @@ def compare(
     from tilewright.quantized_networks import read_quantized
 
     _require_images(batch)
+    _require_effort(effort)
     networks = [replace(network, batch=batch) for network in read_quantized(models, shapes, calibration)]
     return compare_machines(networks, candidates(isas, overrides, overlays), effort, price, clock_mhz)
 
@@ -149,6 +152,7 @@ def advise(
     from tilewright.codesign.advise.trials import NoAdvice
     from tilewright.quantized_networks import read_quantized
 
+    _require_effort(effort)
     machine = machine_of(isa, overrides)
     networks = read_quantized(models, shapes, calibration, seed, tell)
     file = None if isinstance(isa, Machine) else isa
@@ -198,6 +202,11 @@ def evaluate(
     models = {MODEL: read_reference(network.content, shapes)}
     models |= {} if plain is None else {FLOAT: read_reference(plain, shapes)}
     return evaluate_program(program, models, read_data(data, program), known, metric, answer, jobs, done)
+
+
+def _require_effort(effort: int) -> None:
+    if not 0 <= effort < len(EFFORTS):
+        raise InputError(f"an effort of {effort}; expected 0 to {len(EFFORTS) - 1}")
 
 
 def _require_images(batch: int | None) -> None:

@@ -155,3 +155,16 @@ def test_refuses_to_run_what_the_checker_refuses(copy_program: Binary) -> None:
 def test_names_what_does_not_exist() -> None:
     with pytest.raises(AttributeError):
         tilewright.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("effort", [-1, 3])
+def test_an_effort_that_there_is_not(effort: int) -> None:
+    model = "programs/digits/digits_int8.onnx"
+    asked = (
+        lambda: tilewright.compile(model, "tiny8", effort=effort),
+        lambda: tilewright.compare([model], ["tiny8"], effort=effort),
+        lambda: tilewright.advise([model], "tiny8", effort=effort),
+    )
+    for ask in asked:
+        with pytest.raises(tilewright.InputError, match=f"an effort of {effort}; expected 0 to 2"):
+            ask()

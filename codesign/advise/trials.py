@@ -160,17 +160,15 @@ class Trials:
             for position in order:
                 found[position] = self._counted(self._make(self._bench, changes[position]))
             return [found[position] for position in range(len(changes))]
-        waiting: dict[Future[Trial], int] = {
-            self._pool.submit(_trial, changes[position]): position for position in order
-        }
-        while waiting:
-            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                try:
+        try:
+            waiting: dict[Future[Trial], int] = {
+                self._pool.submit(_trial, changes[position]): position for position in order
+            }
+            while waiting:
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     found[waiting.pop(future)] = self._counted(future.result())
-                except BrokenProcessPool as error:
-                    raise NoAdvice(
-                        "a process was stopped from outside, perhaps for lack of memory: use one job"
-                    ) from error
+        except BrokenProcessPool as error:  # of a result, and of a change that is handed in after it
+            raise NoAdvice(STOPPED) from error
         return [found[position] for position in range(len(changes))]
 
     def _counted(self, trial: Trial) -> Trial:

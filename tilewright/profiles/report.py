@@ -76,9 +76,10 @@ def headline(profile: RunProfile, view: View = View()) -> tuple[str, ...]:  # no
     cycles = profile.cycles
     if not cycles:
         return ("No cycles: nothing runs on the machine.",)
-    used = f"{percent(profile.utilisation)} of the array's multiply-accumulates are used"
+    share = profile.utilisation
+    used = f"; {percent(share)} of the array's multiply-accumulates are used" if share else ""
     took = f"{cycles:,} cycles{for_images(cycles, profile.images)}{time_of(cycles, view.clock_mhz, profile.images)}"
-    lines = [f"{took} on {profile.isa}; {used}."]
+    lines = [f"{took} on {profile.isa}{used}."]
     dearest = View("cycles", DEAREST).layers(profile)
     if len(profile.layers) > 1:
         named = ", ".join(f"{layer.name} {percent(layer.cycles / cycles)}" for layer in dearest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,11 @@ def test_says_what_costs_most_and_why() -> None:
     assert lines[1] == "Most cycles: b 75.0 %, a 25.0 %."
     assert lines[2] == f"Largest loss: 50.0 %, {CAUSES[Loss.LOAD].meaning}."
     assert lines[3] == f"What may help: {CAUSES[Loss.LOAD].remedy}."
+
+
+def test_without_products_in_an_array_nothing_is_said_of_it() -> None:
+    idle = replace(made(layer("a", 100)), utilisation=0.0)
+    assert headline(idle)[0] == "100 cycles on made."
 
 
 def test_a_run_without_losses_has_no_largest_one() -> None:

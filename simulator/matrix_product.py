@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ class MatrixProduct:
             at = (*(slice(None),) * self._axis, slice(start, start + step)) if self._has_vectors else ...
             self._multiply(at, weights)
 
-    def _multiply(self, at: Any, weights: NDArray[Any]) -> None:
+    def _multiply(self, at: tuple[slice, ...] | EllipsisType, weights: NDArray[Any]) -> None:
         a, c = self._a[at], self._c[at]
         vectors = extract(a, self._a_element, "", self._type).reshape(*self._batch, -1, self._terms)
         total = (vectors @ weights).reshape(*c.shape[:-1], -1).astype(np.int64)

@@ -248,10 +248,10 @@ def _drop_waits(
 
 
 def _random_window(machine: Machine, memory: Memory, rng: np.random.Generator) -> range:
-    """Up to 128 words more than a few blocks of the array's widest access or two of a table."""
-    tables = [t.block for of in machine.formats.values() for t in of.tables if t.memory == memory.name]
+    """Up to 128 words more than a few blocks of the array's widest access, or two of the widest block."""
+    blocks = [t.block for of in machine.formats.values() for t in of.operands if t.memory == memory.name]
     sides = [side for array in machine.of(Template.SYSTOLIC) for side in (array.array.rows, array.array.cols)]
-    widest = max([1, *sides, *tables])
+    widest = max([1, *sides, *blocks])
     size = min(memory.depth, int(rng.integers(2 * widest, 2 * widest + 128)))
     if memory.banks > 1 and rng.random() < 0.5:
         boundary = memory.bank_depth * int(rng.integers(1, memory.banks))

@@ -16,8 +16,9 @@ from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import fills
 from tilewright.compiler.emission.stagger import staggered
+from tilewright.compiler.templates.table import arrays_of
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram, engines
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 
 FIRST = 0
@@ -200,7 +201,7 @@ def _fresh(name: str, taken: Mapping[str, TileBuffer]) -> str:
 def _staggered(program: TileProgram) -> TileProgram:
     """The program with products that follow each other on an array in the order of that array."""
     machine = program.machine
-    arrays = machine.of(Template.SYSTOLIC)
+    arrays = arrays_of(machine)
     runs = groupby(program.operations, lambda operation: (machine.format(operation.mnemonic).engine, operation.layer))
     operations = chain.from_iterable(
         staggered(machine, list(run), arrays.index(engine), len(arrays)) if engine in arrays else run

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import onnx
 
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 from tilewright.isa.templates.systolic import systolic_weights
@@ -18,7 +17,7 @@ def remarks_on_weights(model: onnx.ModelProto, program: Program) -> dict[str, st
     remarks = {}
     for instruction, layer in zip(program.instructions, program.provenance, strict=False) if of_file else ():
         format = instruction.format
-        if format.engine.template is not Template.SYSTOLIC:
+        if format.statement.dot is None:
             continue
         held = systolic_weights(format).element.type
         for node in of_file.keys() & set(program.layers[layer].nodes):

@@ -10,7 +10,7 @@ from tilewright.compiler.templates.facet import Facet, Role
 from tilewright.compiler.templates.systolic import SystolicFacet
 from tilewright.compiler.templates.vector import VectorFacet
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.engine import Template
+from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.machine.machine import Machine
 
 
@@ -30,3 +30,8 @@ def facet_of(template: Template) -> Facet:
 def formats_with(machine: Machine, role: Role) -> Iterator[InstructionFormat]:
     """The instructions that have a role, of all engines, in file order."""
     return (format for format in machine.distinct_formats if facet_of(format.engine.template).role_of(format) is role)
+
+
+def arrays_of(machine: Machine) -> tuple[Engine, ...]:
+    """The arrays, in file order."""
+    return machine.of(Template.SYSTOLIC)

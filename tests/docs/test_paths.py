@@ -25,7 +25,9 @@ SPAN = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[\w.*-]+/(?:[\w.*-]+/)*[\w.*-]*")
 FILE = re.compile(r".+\.(?:py|md|yaml|s|onnx|npz|svg)")
 MODULE = re.compile(r"python -m ((?:tests|programs|tilewright)[\w.]*)")
-ATTRIBUTE = re.compile(r"tilewright(?:\.\w+)+")
+ATTRIBUTE = re.compile(r"tilewright(?:\.\w+)+(?<!\.h)(?<!\.c)(?<!\.svd)")
+"""Of a package, and not a file of a bundle."""
+
 LINK = re.compile(r"\]\(([^)\s#:]*)(?:#([^)\s]+))?\)")
 
 

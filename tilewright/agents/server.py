@@ -15,10 +15,10 @@ from tilewright.errors import InputError
 from tilewright.isa.binary.elf_writer import tool_version
 
 INSTRUCTIONS = (
-    "Tilewright compiles int8 neural networks (ONNX, TFLite) for NPUs that one YAML file each describes, and says what "
-    "they cost in cycles, area and energy; cycles are those of the hardware. Begin with `machines`; `profile` a model "
-    "with `isa` to see where its cycles go; `compare` machines; `advise` tries every single change of one; `lint` a "
-    "machine of your own. Paths are below the folder of the server. `set` takes key.path=value."
+    "Tilewright compiles quantised neural networks (ONNX, TFLite) for NPUs that one YAML file each describes, and says "
+    "what they cost in cycles, area and energy; cycles are those of the hardware. Begin with `machines`; `profile` a "
+    "model with `isa` to see where its cycles go; `compare` machines; `advise` tries every single change of one; "
+    "`lint` a machine of your own. Paths are below the folder of the server. `set` takes key.path=value."
 )
 
 

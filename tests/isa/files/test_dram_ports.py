@@ -61,7 +61,7 @@ def test_every_fault_of_ports_is_told_at_once() -> None:
     [
         ("1", "1", ["engines.load2.port: there is no port 1; with dram.ports = 1, ports are 0 alone"]),
         ("17", "1", ["dram.ports: 17 is out of range; expected 1 to 16"]),
-        ("two", "1", ["dram.ports: unknown parameter 'two'; there are: rows, cols, lanes"]),
+        ("two", "1", ["dram.ports: expected an integer; unknown parameter 'two'; there are: rows, cols, lanes"]),
         ("2", "-1", ["engines.load2.port: -1 is out of range; expected 0 to 15"]),
     ],
 )

@@ -21,7 +21,7 @@ from tilewright.quantization.samples import read_samples
 
 def network(model: onnx.ModelProto, data: dict[str, NDArray[np.float32]]) -> Network:
     read = read_float_model(model)
-    return calibrated(read, Settings(read_samples(data, read.inputs), "minmax", 99.999, "int8"))
+    return calibrated(read, Settings(read_samples(data, read.inputs), "minmax", 99.999, "int8", "int8"))
 
 
 def output_ratio(quantized: QuantizedModel) -> float:

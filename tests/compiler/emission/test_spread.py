@@ -115,6 +115,7 @@ def cycles_of(program: Program) -> int:
     return simulate_cycles(program, place_regions(program.limits)).cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_network_has_the_values_of_one_array_in_fewer_cycles(count: int) -> None:
     inputs = random_inputs(onnx.load(MODEL), np.random.default_rng(0))
@@ -124,6 +125,7 @@ def test_a_network_has_the_values_of_one_array_in_fewer_cycles(count: int) -> No
     assert cycles_of(program) < 0.8 * cycles_of(alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 def test_the_first_array_works_alone_where_the_bus_is_what_takes_longest(count: int) -> None:
     """Both searches go ways of their own from there on, and may find orders that differ by a little."""
@@ -132,6 +134,7 @@ def test_the_first_array_works_alone_where_the_bus_is_what_takes_longest(count: 
     assert cycles_of(digits_on(machine)) <= 1.03 * cycles_of(digits_on(machine, Ahead(divides=False)))
 
 
+@pytest.mark.slow
 def test_two_arrays_are_not_slower_than_one_for_a_network_that_waits_for_weights() -> None:
     model, two = onnx_model("autoencoder"), arrays(2, "extends: base16\nmemories: {act: {banks: 64}}\n")
     alone, program = (compile_model(model, machine) for machine in (load_machine("base16"), two))

@@ -21,6 +21,8 @@ WORDS = ("advise", MODEL, "--isa", "tiny8", "--effort", 0, "--no-price", "--jobs
 def few_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "steps", few)
     monkeypatch.setattr(module, "overlays", lambda *of: of[2] and overlays(*of))
+    for engines in ("engines_more", "engines_fewer"):
+        monkeypatch.setattr(module, engines, lambda machine: iter(()))
 
 
 def test_tables(tilewright: Command) -> None:

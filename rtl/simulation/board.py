@@ -10,15 +10,13 @@ from pathlib import Path
 from tilewright.isa.folders.cache import cache_folder, digest, kept
 from tilewright.isa.folders.scratch import scratch
 from tilewright.isa.machine.machine import Machine
-from tilewright.rtl.simulation.bench_verilog import BENCH, bench_verilog
-from tilewright.rtl.simulation.build import NETLIST, cached_netlist
+from tilewright.rtl.simulation.bench_verilog import BENCH
+from tilewright.rtl.simulation.build import BENCH_PUBLIC, bench_sources, texts_of
 from tilewright.rtl.simulation.runtime import runtime_objects
 from tilewright.rtl.simulation.tools import RtlError, require_tools
 from tilewright.rtl.simulation.verilator import OBJECTS, PREFIX, make, run_tool, tool_facts, verilate
 
 BOARD = "board.cpp"
-
-PUBLIC = ("clock", "reset", "clear", "dump", "done", "host_*")
 
 MEMORY_BYTES = 1 << 26
 
@@ -50,10 +48,8 @@ def run_on_board(machine: Machine, sources: Mapping[str, bytes], flags: tuple[st
 
 def _board_objects(machine: Machine) -> list[Path]:
     """The machine and its board as object files, from the cache if it has them."""
-    texts = {name: Path(__file__).with_name(name).read_text() for name in (f"{BENCH}.cpp", BOARD)}
-    texts |= {NETLIST: cached_netlist(machine), f"{BENCH}.sv": bench_verilog(machine)}
-    public = [f'public_flat_rw -module "{BENCH}" -var "{pattern}"' for pattern in PUBLIC]
-    texts[f"{BENCH}.vlt"] = "\n".join(["`verilator_config", *public]) + "\n"
+    board = {BOARD: Path(__file__).with_name(BOARD).read_text()}
+    texts = texts_of(BENCH, BENCH_PUBLIC, {**bench_sources(machine, has_waves=False), **board})
     place = cache_folder() / "boards" / digest(*texts, *texts.values(), *tool_facts(), str(MEMORY_BYTES))
     found = kept(place, partial(_compile, machine, texts)).iterdir()
     return sorted(found, key=lambda path: (path.suffix == ".a", path.name))  # what an archive gives is asked for before

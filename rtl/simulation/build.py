@@ -24,14 +24,14 @@ NETLIST = "npu.v"
 WAVES = "waves.cpp"
 """A program that is built from this file, too, can write waves."""
 
-_BENCH_PUBLIC = ("clock", "reset", "clear", "dump", "done", "host_*")
+BENCH_PUBLIC = ("clock", "reset", "clear", "dump", "done", "host_*")
 """What the test bench with a memory reaches."""
 
 
 def build_simulation(machine: Machine, has_waves: bool = False) -> Path:
     """The simulation program of a machine with a memory behind its bus; built when the cache has none."""
     with _runtime_meanwhile(has_waves) as runtime:
-        return _built(BENCH, _BENCH_PUBLIC, _bench_sources(machine, has_waves), runtime)
+        return _built(BENCH, BENCH_PUBLIC, bench_sources(machine, has_waves), runtime)
 
 
 def is_built(machine: Machine, has_waves: bool = False) -> bool:
@@ -39,10 +39,11 @@ def is_built(machine: Machine, has_waves: bool = False) -> bool:
     require_tools()
     if not _netlist_at(machine).exists():
         return False
-    return _kept_at(BENCH, _texts(BENCH, _BENCH_PUBLIC, _bench_sources(machine, has_waves))).exists()
+    return _kept_at(BENCH, texts_of(BENCH, BENCH_PUBLIC, bench_sources(machine, has_waves))).exists()
 
 
-def _bench_sources(machine: Machine, has_waves: bool) -> dict[str, str]:
+def bench_sources(machine: Machine, has_waves: bool) -> dict[str, str]:
+    """The machine and its test bench, by name."""
     files = [f"{BENCH}.cpp", *([WAVES] if has_waves else [])]
     texts = {name: Path(__file__).with_name(name).read_text() for name in files}
     return {NETLIST: cached_netlist(machine), f"{BENCH}.sv": bench_verilog(machine, has_waves), **texts}
@@ -64,12 +65,12 @@ def _runtime_meanwhile(has_waves: bool) -> Iterator[Future[list[Path]]]:
 
 def _built(top: str, public: tuple[str, ...], sources: Mapping[str, str], runtime: Future[list[Path]]) -> Path:
     """The program for a top module whose signals of the `public` patterns a test bench can reach."""
-    texts = _texts(top, public, sources)
+    texts = texts_of(top, public, sources)
     return kept(_kept_at(top, texts), partial(_build, top, texts, runtime))
 
 
-def _texts(top: str, public: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, str]:
-    """All files that a program is built from, by name."""
+def texts_of(top: str, public: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, str]:
+    """All files that a program is built from, by name, with the one that says what of its top module can be reached."""
     lines = ["`verilator_config", *(f'public_flat_rw -module "{top}" -var "{pattern}"' for pattern in public)]
     return {f"{top}.vlt": "\n".join(lines) + "\n", **sources}
 

@@ -17,7 +17,7 @@ import yaml
 
 from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, TEMPLATE
 from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS, laid_over
-from tilewright.isa.files.loader import SPECS, machine_tree, read_overlay, shipped_machines
+from tilewright.isa.files.loader import SPECS, extended_tree, read_overlay, shipped_machines
 from tilewright.isa.files.machine_file import build_machine
 from tilewright.isa.files.yaml_tree import parse_yaml
 from tilewright.isa.key_kinds import Instances, Key, Names, Section, Whole, Word
@@ -214,9 +214,7 @@ def _off(machine: Machine, isa: str | Path) -> Iterator[Change]:
     if not _is_overlay(path):
         return
     own = read_overlay(isa).plain()
-    base = str(parse_yaml(path.read_text(), path.name).plain()[EXTENDS])
-    extended = machine_tree(path.parent / base if base.endswith((".yaml", ".yml")) else base).plain()
-    over = {}
+    extended, over = extended_tree(isa).plain(), {}
     for section, there in ((ENGINES, machine.engines), (INSTRUCTIONS, machine.formats)):
         added = [name for name in own.get(section, {}) if name in there and name not in extended[section]]
         if added:

@@ -18,11 +18,11 @@ from tilewright.isa.machine.machine import Machine
 def engines_more(machine: Machine) -> Iterator[Change]:
     """For each engine that can share its memories with another: a second one like it, for all that needs no table.
 
-    An array has weights and sums of its own, so another one is not a copy of its entry; and one engine writes to DRAM.
+    An array needs weights and sums of its own, and an engine that writes to DRAM a port: neither is tried.
     """
     facts = yaml.safe_load(machine.text)
     for engine in machine.engines.values():
-        own = (format for format in machine.formats.values() if format.engine is engine and not format.tables)
+        own = (format for format in machine.formats_of(engine) if not format.tables)
         shared = [format for format in own if format.mnemonic in facts[INSTRUCTIONS]]
         if not _may_share(engine) or not shared:
             continue
@@ -40,8 +40,7 @@ def engines_more(machine: Machine) -> Iterator[Change]:
 def engines_fewer(machine: Machine) -> Iterator[Change]:
     """The machine without each engine of which other engines can do all the work."""
     for engine in machine.engines.values():
-        formats = [format for format in machine.formats.values() if format.engine is engine]
-        if all(len(machine.alike[format.mnemonic]) > 1 for format in formats):
+        if all(len(machine.alike[format.mnemonic]) > 1 for format in machine.formats_of(engine)):
             yield Change(f"without {engine}", Way.WITHOUT, {ENGINES: {engine.name: None}}, f"{ENGINES}.{engine}")
 
 

@@ -32,9 +32,8 @@ def lint(name_or_path: str | Path, overrides: Sequence[str] = ()) -> tuple[str, 
 def _idle_engines(name_or_path: str | Path, overrides: Sequence[str]) -> Iterator[str]:
     """Complaints of engines without an instruction: such a machine works, and pays for what it never uses."""
     machine = load_machine(name_or_path, overrides)
-    busy = {format.engine.name for format in machine.formats.values()}
-    for name in machine.engines:
-        if name not in busy:
+    for name, engine in machine.engines.items():
+        if not machine.formats_of(engine):
             entry = at(machine_tree(name_or_path), ("engines", name))
             assert entry is not None
             yield (

@@ -53,6 +53,15 @@ def read_overlay(name_or_path: str | Path) -> Tree:
     return Tree({key: child for key, child in tree.value.items() if key not in (EXTENDS, "name", "about")}, tree.where)
 
 
+def extended_tree(name_or_path: str | Path) -> Tree:
+    """All that the machine says which a file extends. Raises IsaError, also where it extends none."""
+    path = _find(str(name_or_path), None)
+    tree = _parse(path)
+    if not isinstance(tree.value, Mapping) or EXTENDS not in tree.value:
+        raise PlacedError(tree.where, f"expected a machine file that {EXTENDS} another one")
+    return _extended(Tree({EXTENDS: tree.value[EXTENDS]}, tree.where), path.parent, (path.resolve(),))
+
+
 def machine_tree(name_or_path: str | Path) -> Tree:
     """All that a shipped machine or a YAML file says, with what it extends, unchecked. Raises IsaError."""
     return _read(_find(str(name_or_path), None), ())

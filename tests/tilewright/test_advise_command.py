@@ -75,5 +75,4 @@ def test_a_network_that_does_not_run(tilewright: Command, tmp_path: Path) -> Non
 
 def test_in_python() -> None:
     found = package.advise([MODEL], "tiny8", effort=0, price=False, jobs=1)
-    assert isinstance(found, package.Advice) and found.gains
-    assert repr(found).startswith(f"<Advice for tiny8: {len(found.gains)} changes gain, ")
+    assert isinstance(found, package.Advice) and repr(found).startswith("<Advice for tiny8: 1 changes gain, ")

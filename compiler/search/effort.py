@@ -37,10 +37,18 @@ class Effort:
 
 
 EFFORTS = (
-    Effort(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-    Effort(4_334, 20_000, 12_000, 800, 6, 300, 2, 1, 0, 3, 40_000),
-    Effort(1_200_000, 80_000, 240_000, 240_000, 133, 267, 7, 3, 240_000, 16, 160_000),
-)
+    Effort(
+        tiles=0, order=0, finer=0, large=0, times=0, least=0, kinds=0, rounds=0, alone=0, runs=0, rows=0,
+    ),
+    Effort(
+        tiles=4_334, order=20_000, finer=12_000, large=800, times=6, least=300, kinds=2, rounds=1, alone=0, runs=3,
+        rows=40_000,
+    ),
+    Effort(
+        tiles=1_200_000, order=80_000, finer=240_000, large=240_000, times=133, least=267, kinds=7, rounds=3,
+        alone=240_000, runs=16, rows=160_000,
+    ),
+)  # fmt: skip
 """By number, as `--effort` takes it. 0 takes what the analytic model finds best and searches nothing."""
 
 

@@ -223,8 +223,7 @@ class _Search:
             begun = [self._begun(tiling, self._options, work)]
             if self._selection.machine.twins:
                 alone = replace(self._options, ahead=replace(self._options.ahead, divides=False))
-                cuts = [cut for _, cut in cuts_for_one_array(self._planner, self._plan)]
-                begun.append(self._begun(_all(cuts).apply(tiling), alone, Budget(self._work.left)))
+                begun.append(self._begun(self._for_one_array().apply(tiling), alone, Budget(self._work.left)))
             fitting = [each for each in begun if each is not None]
             self._work = work
             if fitting:  # the other one's work is taken off no more than that of a machine with one array
@@ -245,10 +244,14 @@ class _Search:
         made = measured(self._tiles(plan, range(len(plan.choices))), options, work, self._finisher)
         return None if made is None else _Begun(made, tiling, plan, options, work)
 
+    def _for_one_array(self) -> Cut:
+        """The tiles that are best for one array alone, of all nests of the best plan so far; none if they are those."""
+        return _all(cut for _, cut in cuts_for_one_array(self._planner, self._plan))
+
     def _changes(self) -> Iterator[Change]:
         nests, plan = self._selection.program, self._plan
-        for_one_array = [cut for _, cut in cuts_for_one_array(self._planner, plan)]
-        yield from [_all(for_one_array)] if for_one_array else []
+        for_one_array = self._for_one_array()
+        yield from [for_one_array] if for_one_array.tiles else []
         yield from inputs_off_chip(nests, plan)
         yield from finer_cuts(self._planner, plan)
         yield from smaller_memories(self._selection.machine, plan)

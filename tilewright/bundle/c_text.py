@@ -50,6 +50,17 @@ def string(text: str) -> str:
     return f'"{"".join(plain)}"'
 
 
+def real(value: float) -> str:
+    """A float of 32 bits, with as many digits as C needs to read it back to the last bit."""
+    digits = f"{value:.9g}"
+    return f"{digits}F" if re.search("[.en]", digits) else f"{digits}.0F"
+
+
+def integer(value: int) -> str:
+    """An integer of 32 bits; the least has no literal of its own in C."""
+    return "INT32_MIN" if value == -(1 << 31) else str(value)
+
+
 def values(items: Sequence[str]) -> str:
     """The inside of an initialiser, on as many lines as it takes; C has no empty one, so nothing is a 0."""
     lines, line = [], ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.bundle.c_text import array, c_names, string
+from tilewright.bundle.c_text import array, c_names, integer, real, string
 from tilewright.errors import InputError
 from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program, Tensor, place_regions
 from tilewright.isa.program.stored_types import REALS, stored_type
@@ -105,7 +104,7 @@ def network_header(program: Program, name: str, ports: tuple[Port, ...]) -> str:
         ]
         lines.append(f"#define {macro}_ELEMENTS {port.elements}U")
         if port.is_real:
-            lines.append(f"#define {macro}_SCALE {_real(tensor.scale)}")
+            lines.append(f"#define {macro}_SCALE {real(tensor.scale)}")
             lines.append(f"#define {macro}_ZERO_POINT ({tensor.zero_point})")
         lines.append(f"{_signature(port, name)};")
     lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif"]
@@ -197,8 +196,8 @@ def _to_stored(port: Port) -> str:
     tensor = port.tensor
     if port.is_real:
         limits = tensor.element.interval
-        ends = f"{tensor.zero_point}, {_integer(limits.low)}, {_integer(limits.high)}"
-        return f"tilewright_quantize(values[element], {_real(tensor.scale)}, {ends})"
+        ends = f"{tensor.zero_point}, {integer(limits.low)}, {integer(limits.high)}"
+        return f"tilewright_quantize(values[element], {real(tensor.scale)}, {ends})"
     offset = stored_type(tensor.dtype).offset
     return f"(int32_t)values[element]{f' - {offset}' if offset else ''}"
 
@@ -207,7 +206,7 @@ def _from_stored(port: Port) -> str:
     tensor = port.tensor
     if port.is_real:
         zero = f"(value - ({tensor.zero_point}))" if tensor.zero_point else "value"
-        return f"{_real(tensor.scale)} * (float){zero}"
+        return f"{real(tensor.scale)} * (float){zero}"
     offset = stored_type(tensor.dtype).offset
     return f"({port.kind})(value{f' + {offset}' if offset else ''})"
 
@@ -232,16 +231,6 @@ def _constant(name: str, content: bytes, has_data: bool) -> str:
     if not has_data:
         return f"extern const uint8_t {name}[];\n"
     return array("uint8_t TILEWRIGHT_ALIGNED", name, [str(byte) for byte in content])
-
-
-def _real(value: float) -> str:
-    """A float of 32 bits, with as many digits as C needs to read it back to the last bit."""
-    digits = f"{value:.9g}"
-    return f"{digits}F" if re.search("[.en]", digits) else f"{digits}.0F"
-
-
-def _integer(value: int) -> str:
-    return "INT32_MIN" if value == -(1 << 31) else str(value)
 
 
 def _comment(text: str) -> str:

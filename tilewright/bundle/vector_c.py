@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.bundle.c_text import array
+from tilewright.bundle.c_text import array, integer, real
 from tilewright.bundle.network_c import Port
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.stored_types import REALS, stored_type
@@ -58,7 +58,13 @@ def vector_source(name: str, ports: Sequence[Port], inputs: Arrays, outputs: Arr
     for port in ports:
         values = (inputs if port.is_input else outputs)[port.tensor.name]
         own = f"{'input' if port.is_input else 'output'}_{port.name}"
-        parts.append(array(port.kind, own, [_literal(value, port) for value in values.reshape(-1)]))
+        parts.append(
+            array(
+                port.kind,
+                own,
+                [real(float(value)) if port.is_real else integer(int(value)) for value in values.reshape(-1)],
+            )
+        )
         if port.is_input:
             sets.append(f"    {name}_set_{port.name}(arena, {own});")
         else:
@@ -73,10 +79,3 @@ def vector_source(name: str, ports: Sequence[Port], inputs: Arrays, outputs: Arr
         + "\n    return different;\n}\n"
     )
     return "\n".join(parts)
-
-
-def _literal(value: Any, port: Port) -> str:
-    if not port.is_real:
-        return "INT32_MIN" if int(value) == -(1 << 31) else str(int(value))
-    digits = f"{float(value):.9g}"
-    return f"{digits}F" if any(mark in digits for mark in ".e") else f"{digits}.0F"

@@ -20,6 +20,7 @@ from elftools.elf.elffile import ELFFile
 from numpy.typing import NDArray
 
 import tilewright as package
+from programs.networks.registry import int8_network
 from tests.tilewright.command_line import Command
 from tilewright import host
 from tilewright.bundle.bundle import bundle_files
@@ -93,8 +94,14 @@ def test_the_same_program_gives_the_same_files(digits: Program) -> None:
 
 @pytest.mark.parametrize(
     ("model", "isa"),
-    [(DIGITS, "tiny8"), (DIGITS, "base16"), ("programs/decoder/step_int8.onnx", "sequence16"), (integers(), "base16")],
-    ids=["pixels", "windows", "turned", "integers"],
+    [
+        (DIGITS, "tiny8"),
+        (DIGITS, "base16"),
+        (int8_network("resnet8"), "base16"),
+        ("programs/decoder/step_int8.onnx", "sequence16"),
+        (integers(), "base16"),
+    ],
+    ids=["pixels", "windows", "windows of three channels", "turned", "integers"],
 )
 def test_arrays_lie_where_the_host_puts_them(model: Any, isa: str, tmp_path: Path) -> None:
     program = package.compile(model, isa, effort=0)

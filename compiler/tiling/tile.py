@@ -23,6 +23,7 @@ from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.dram import DramTensors
 from tilewright.compiler.tiling.interleave import interleaved
 from tilewright.compiler.tiling.job import NestJob, Whole
+from tilewright.compiler.tiling.kept_tables import without_second_loads
 from tilewright.compiler.tiling.lowered import LoweredNests
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.place import InDram
@@ -77,8 +78,9 @@ class _Lowering:
             for staged in [interleaved(ordered, self._machine, self._builder.buffers)]
             for operation in (pipelined(staged) if self._plan.choices[position].is_double else one_by_one(staged))
         ]
+        left, buffers = without_second_loads(operations, self._builder.buffers, self._machine)
         return TileProgram(
-            self._nests.name, self._machine, self._builder.buffers, tuple(operations), bytes(self._builder.weights),
+            self._nests.name, self._machine, buffers, tuple(left), bytes(self._builder.weights),
             self._dram.inputs, self._dram.outputs, self._dram.input_bytes, self._dram.output_bytes, self._plan.layers,
             self._nests.remarks,
         )  # fmt: skip

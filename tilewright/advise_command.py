@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.completion import complete_machine
-from tilewright.options import Calibration, Isa, Json, Seed, Set, Shape, report
+from tilewright.options import Batch, Calibration, Isa, Json, Seed, Set, Shape, report
 
 if TYPE_CHECKING:
     from tilewright.codesign.advise.advice import Advice
@@ -59,6 +59,7 @@ def advise_command(
     top: Top = 10,
     jobs: Jobs = None,
     shape: Shape = None,
+    batch: Batch = None,
     calibration: Calibration = None,
     seed: Seed = 0,
     json: Json = None,
@@ -82,7 +83,7 @@ def advise_command(
     with counting("trying machines") as (done, say):
         found: Advice = advise(
             networks, isa, set or (), overlay or (), effort, not no_price, shapes, only or (), jobs, done,
-            calibration, seed, print_warnings, against, say, cache_folder() / "trials",
+            calibration, seed, print_warnings, against, say, cache_folder() / "trials", batch,
         )  # fmt: skip
     if report(found.as_json(), json):
         tables = advice_tables(found, top)

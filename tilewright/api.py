@@ -135,6 +135,7 @@ def advise(
     against: str | Path | Machine | None = None,
     tried: Callable[[str], None] = lambda line: None,
     keep: Path | None = None,
+    batch: int | None = None,
 ) -> Advice:
     """Which single change of a machine buys most for these networks, and what of it buys nothing: all of them tried.
 
@@ -144,7 +145,8 @@ def advise(
     processes share the work, as many as there are cores if that is None; `done` is told how many machines are tried of
     how many. Float models are quantised first, with `calibration` data (`seed` is that of random ones), and `tell` is
     told of each. `tried` is told in a line what came of each machine; with `keep`, a folder, what was tried is kept
-    there, and not tried again by the same version.
+    there, and not tried again by the same version. With a `batch`, a run takes so many images, or fewer where that
+    takes fewer cycles for each, and what is saved is for each image.
     Raises IsaError, PriceError, CompileError for a file that cannot be read, and InputError for a network that does not
     run on the machine as it is, and for an unknown key.
     """
@@ -152,9 +154,10 @@ def advise(
     from tilewright.codesign.advise.trials import NoAdvice
     from tilewright.quantized_networks import read_quantized
 
+    _require_images(batch)
     _require_effort(effort)
     machine = machine_of(isa, overrides)
-    networks = read_quantized(models, shapes, calibration, seed, tell)
+    networks = [replace(network, batch=batch) for network in read_quantized(models, shapes, calibration, seed, tell)]
     file = None if isinstance(isa, Machine) else isa
     try:
         other = None if against is None else machine_of(against)

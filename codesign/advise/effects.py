@@ -16,7 +16,10 @@ WORTH = 0.002
 
 @dataclass(frozen=True)
 class Effect:
-    """A change beside the machine as it is, over all networks. Without prices, areas and energies are None."""
+    """A change beside the machine as it is, over all networks. Without prices, areas and energies are None.
+
+    Cycles and energies are those for each image, where runs take several.
+    """
 
     name: str
     way: Way
@@ -73,8 +76,10 @@ def host_nodes_added(base: Trial, trial: Trial) -> int:
 def share_saved(base: Trial, trial: Trial) -> float:
     """The share of the cycles that is saved: 1 less the geometric mean of the ratios."""
     ratios = [
-        log(new.cycles / old.cycles) for old, new in zip(ran(base), ran(trial), strict=True) if old.cycles
-    ]  # fmt: skip
+        log(new.cycles_per_image / old.cycles_per_image)
+        for old, new in zip(ran(base), ran(trial), strict=True)
+        if old.cycles
+    ]
     return 1 - exp(sum(ratios) / len(ratios)) if ratios else 0.0
 
 
@@ -82,7 +87,7 @@ def can_go(base: Trial, trial: Trial) -> bool:
     """Whether less hardware takes no network longer. Without prices, a step down that takes as long counts as less."""
     if trial.change is None or trial.change.way in (Way.UP, Way.ON) or not runs_alike(base, trial):
         return False
-    if any(new.cycles > old.cycles for old, new in zip(ran(base), ran(trial), strict=True)):
+    if any(new.cycles_per_image > old.cycles_per_image for old, new in zip(ran(base), ran(trial), strict=True)):
         return False
     added = _mm2_added(base, trial)
     if added is None:
@@ -101,7 +106,7 @@ def _mj(trial: Trial) -> float | None:
     for outcome in ran(trial):
         if outcome.on_chip_mj is None or outcome.dram_mj is None:
             return None
-        total += outcome.on_chip_mj + outcome.dram_mj
+        total += (outcome.on_chip_mj + outcome.dram_mj) / outcome.images
     return total
 
 
@@ -109,8 +114,10 @@ def effect(base: Trial, trial: Trial) -> Effect:
     """A trial that runs beside the machine as it is."""
     assert trial.change is not None
     before, after = _mj(base), _mj(trial)
+    images, now = _images(base), _images(trial)
     gained = {
-        f"{network}: {name}" if len(base.layers) > 1 else name: old.cycles - trial.layers[network][name].cycles
+        f"{network}: {name}" if len(base.layers) > 1 else name: old.cycles / images[network]
+        - trial.layers[network][name].cycles / now[network]
         for network, layers in base.layers.items()
         for name, old in layers.items()
         if name in trial.layers.get(network, {})
@@ -119,7 +126,9 @@ def effect(base: Trial, trial: Trial) -> Effect:
     return Effect(
         name=trial.change.name,
         way=trial.change.way,
-        cycles_saved=sum(old.cycles - new.cycles for old, new in zip(ran(base), ran(trial), strict=True)),
+        cycles_saved=round(
+            sum(old.cycles_per_image - new.cycles_per_image for old, new in zip(ran(base), ran(trial), strict=True))
+        ),
         share_saved=share_saved(base, trial),
         mm2_added=_mm2_added(base, trial),
         mj_saved=None if before is None or after is None else before - after,
@@ -128,6 +137,11 @@ def effect(base: Trial, trial: Trial) -> Effect:
         all_layers=sum(map(len, base.layers.values())),
         best_layer=best if best and gained[best] > 0 else "",
     )
+
+
+def _images(trial: Trial) -> dict[str, int]:
+    """How many images a run takes, by network."""
+    return {outcome.network: outcome.images for outcome in ran(trial)}
 
 
 def trial_line(base: Trial, trial: Trial) -> str:

@@ -64,6 +64,12 @@ def advice_lines(advice: Advice) -> Iterator[str]:
         if isinstance(outcome, NetworkFigures) and outcome.host_nodes:
             nodes = f"{outcome.host_nodes} node{'s' * (outcome.host_nodes != 1)}"
             yield f"{outcome.network} leaves {nodes} to the host, whose time is in no figure."
+    for outcome in advice.trials[0].outcomes:
+        if isinstance(outcome, NetworkFigures) and outcome.images > 1:
+            yield (
+                f"{outcome.network} takes {outcome.cycles:,} cycles for a run of {outcome.images} images on "
+                f"{advice.machine}, {outcome.cycles_per_image:,.0f} for each; what is saved is for each image."
+            )
     yield from _on_arrays(advice)
     if advice.unused:
         yield f"Instructions in no program: {', '.join(advice.unused)}."

@@ -65,7 +65,7 @@ def _loss(old: Outcome, new: Outcome) -> Loss:
         return Loss(new.network, None, None, f"stage {new.stage}: {new.reason}")
     assert isinstance(old, NetworkFigures)  # a network that fails on the machine as it is gives no advice
     more = new.host_nodes - old.host_nodes
-    return Loss(new.network, None if more else new.cycles - old.cycles, more)
+    return Loss(new.network, None if more else round(new.cycles_per_image - old.cycles_per_image), more)
 
 
 def worth_row(of: Worth, networks: Sequence[str], is_priced: bool) -> tuple[str, ...]:

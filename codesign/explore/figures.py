@@ -24,7 +24,8 @@ FIGURES: Mapping[str, Figure] = {
     "kge": Figure("logic in thousands of gate equivalents"),
     "flip_flops": Figure("flip-flops in the logic"),
     "clock_mhz": Figure("clock by the longest path", unit="MHz", is_more_better=True, needs_clock=True),
-    "cycles": Figure("cycles, each network's times its weight", needs_networks=True),
+    "cycles": Figure("cycles for each image, each network's times its weight", needs_networks=True),
+    "run_cycles": Figure("cycles of a run with all its images, each network's times its weight", needs_networks=True),
     "ms": Figure(
         "milliseconds of these cycles at the machine's clock", unit="ms", needs_networks=True, needs_clock=True
     ),

@@ -22,7 +22,7 @@ from tilewright.codesign.explore.totals import all_figures, best_possible, machi
 from tilewright.codesign.explore.worker import Task, serve
 from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json
 from tilewright.codesign.points.machine import machine_key
-from tilewright.codesign.points.network import Network, read_network
+from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.errors import IsaError
@@ -84,7 +84,7 @@ def run(
     """
     search_named(choices.search).batches(space, choices.budget).close()  # it is known, and all that it needs is here
     bounded(space, choices.budget)
-    networks = {each.name: read_network(each.path, name=each.name) for each in space.networks}
+    networks = {each.name: each.read() for each in space.networks}
     with Store(folder) as store:
         put_space(folder, space.text)
         store.add(space_line(space, {name: network.hash for name, network in networks.items()}))
@@ -281,7 +281,8 @@ class _Run:
         cycles = 0.0
         for weighted in self.space.networks:
             known = job.networks.get(weighted.name)
-            least = known.cycles if known else least_cycles(self._needs(weighted.name, job.machine), job.machine)
+            of_a_run = 0.0 if known else least_cycles(self._needs(weighted.name, job.machine), job.machine)
+            least = known.cycles_per_image if known else of_a_run / (weighted.batch or 1)
             cycles += weighted.weight * least
         best = losses(best_possible(machine_figures(job.price), cycles), self.space.objectives)
         for label, own in self.beating.items():

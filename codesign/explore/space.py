@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
+from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.price.sizes import SIZE
 from tilewright.isa.files.laid_over import laid_over
 from tilewright.isa.files.loader import build_machine
@@ -78,11 +79,16 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class WeightedNetwork:
-    """A network of a space: its file, and how often it runs beside the others."""
+    """A network of a space: its file, how often it runs beside the others, and how many images a run may take."""
 
     name: str
     path: Path
     weight: float = 1.0
+    batch: int | None = None
+
+    def read(self) -> Network:
+        """Raises CompileError for a file that cannot be read."""
+        return replace(read_network(self.path, name=self.name), batch=self.batch)
 
 
 @dataclass(frozen=True)

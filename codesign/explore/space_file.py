@@ -43,6 +43,12 @@ SPACE_KEYS = {
     "effort": Key(EFFORT, "How hard to search for a faster program; 1 if left out.", is_needed=False),
 }
 
+NETWORK_KEYS = {
+    "model": Key(Word(), "An ONNX or TFLite file."),
+    "weight": Key(Word(), "How often it runs beside the others; 1 if left out.", is_needed=False),
+    "batch": Key(Whole(1, 1 << 20), "Images of a run, where that is faster for each.", is_needed=False),
+}
+
 RANGE_KEYS = {
     "from": Key(Whole(-(1 << 40), 1 << 40), "The first value."),
     "to": Key(Whole(-(1 << 40), 1 << 40), "No value is above it."),
@@ -222,16 +228,17 @@ class SpaceReader:
         if tree is not None and not isinstance(tree.value, Mapping):
             self._reader.complain(tree.where, "networks", f"expected a mapping, not {tree.kind}")
         for name, child in (tree.value if tree is not None and isinstance(tree.value, Mapping) else {}).items():
-            path, weight, place = child, 1.0, f"networks.{name}"
+            path, weight, batch, place = child, 1.0, None, f"networks.{name}"
             if isinstance(child.value, Mapping):
-                keys = self._reader.mapping(child, place, {"model": SPACE_KEYS["base"], "weight": SPACE_KEYS["effort"]})
+                keys = self._reader.mapping(child, place, NETWORK_KEYS)
                 if "model" not in keys:
                     continue
                 path, weight = keys["model"], self._weight(keys.get("weight"), f"{place}.weight")
+                batch = self._reader.number_or(0, keys, place, "batch", NETWORK_KEYS) or None
             file = self._beside / self._reader.word(path, place)
             if isinstance(path.value, str) and not os.path.isfile(file):
                 self._reader.complain(path.where, place, f"there is no file {short(str(file))}; expected an ONNX model")
-            found.append(WeightedNetwork(name, file, weight))
+            found.append(WeightedNetwork(name, file, weight, batch))
         if tree is not None and isinstance(tree.value, Mapping) and not tree.value:
             self._reader.complain(tree.where, "networks", "expected at least one network")
         return tuple(found)

@@ -26,17 +26,19 @@ def machine_figures(machine: MachineFigures) -> dict[str, float | None]:
 
 
 def all_figures(machine: MachineFigures, networks: Sequence[tuple[float, NetworkFigures]]) -> dict[str, float | None]:
-    """Every figure of a point, from each of its networks with its weight."""
-    cycles = whole(sum(weight * each.cycles for weight, each in networks))
-    useful = sum(weight * each.cycles * each.utilisation for weight, each in networks)
+    """Every figure of a point, from each of its networks with its weight; but for `run_cycles`, for each image."""
+    of_each = [weight * each.cycles_per_image for weight, each in networks]
+    cycles = whole(sum(of_each))
+    useful = sum(own * each.utilisation for own, (_, each) in zip(of_each, networks, strict=True))
     energy = _energy(networks)
     clock = machine.clock_ns
-    ms = None if clock is None else sum(weight * milliseconds(each.cycles, clock) for weight, each in networks)
+    ms = None if clock is None else sum(milliseconds(own, clock) for own in of_each)
     found = machine_figures(machine) | {
         "cycles": cycles,
+        "run_cycles": whole(sum(weight * each.cycles for weight, each in networks)),
         "ms": ms,
         "utilisation": useful / cycles if cycles else 0.0,
-        "dram_bytes": whole(sum(weight * each.dram_bytes for weight, each in networks)),
+        "dram_bytes": whole(sum(weight * each.dram_bytes / each.images for weight, each in networks)),
         "energy_mj": energy,
         "energy_delay": None if ms is None or energy is None else ms * energy,
         "host_nodes": sum(each.host_nodes for _, each in networks),
@@ -50,7 +52,7 @@ def _energy(networks: Sequence[tuple[float, NetworkFigures]]) -> float | None:
     for weight, each in networks:
         if each.on_chip_mj is None or each.dram_mj is None:
             return None
-        total += weight * (each.on_chip_mj + each.dram_mj)
+        total += weight * (each.on_chip_mj + each.dram_mj) / each.images
     return total
 
 

@@ -21,7 +21,7 @@ import psutil
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.points.evaluate import Failure, Measured, failure, figures, measure
-from tilewright.codesign.points.network import Network, read_network
+from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import Priced, price_of
 from tilewright.codesign.price.process import Process, load_process
 from tilewright.isa.errors import IsaError
@@ -127,8 +127,7 @@ class Worker:
 
     def _network(self, name: str) -> Network:
         if name not in self.networks:
-            path = next(network.path for network in self.space.networks if network.name == name)
-            self.networks[name] = read_network(path, name=name)
+            self.networks[name] = next(network for network in self.space.networks if network.name == name).read()
         return self.networks[name]
 
     def _priced(self, point: Point, machine: Machine) -> Priced:

@@ -24,7 +24,7 @@ class Derived:
 def derived(network: NetworkFigures, machine: MachineFigures | None) -> Derived:
     """The derived figures of a network on a machine; `machine` is None for one without a price."""
     if machine is None:
-        return Derived(None, None, None, None, None, network.images, network.cycles / network.images)
+        return Derived(None, None, None, None, None, network.images, network.cycles_per_image)
     ms = None if machine.clock_ns is None else milliseconds(network.cycles, machine.clock_ns)
     mj = None if network.on_chip_mj is None or network.dram_mj is None else network.on_chip_mj + network.dram_mj
     return Derived(
@@ -34,9 +34,9 @@ def derived(network: NetworkFigures, machine: MachineFigures | None) -> Derived:
         area_mm2=machine.area_mm2,
         inferences_per_second=1000 * network.images / ms if ms else None,
         images=network.images,
-        cycles_per_image=network.cycles / network.images,
+        cycles_per_image=network.cycles_per_image,
     )
 
 
-def milliseconds(cycles: int, clock_ns: float) -> float:
+def milliseconds(cycles: float, clock_ns: float) -> float:
     return cycles * clock_ns / 1e6

@@ -56,6 +56,11 @@ class NetworkFigures:
     estimated_error_mj: float = 0.0
     images: int = 1  # of a run, whose cycles, bytes and energies all others are
 
+    @property
+    def cycles_per_image(self) -> float:
+        """Throughput: those of a run, which are latency, divided by its images."""
+        return self.cycles / self.images
+
     def as_json(self) -> dict[str, Any]:
         """By name; `images` only of a batch, so that figures of before have the same keys."""
         found = asdict(self)

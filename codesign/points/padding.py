@@ -13,10 +13,12 @@ def padding_note(where: str, smaller: NetworkFigures, larger: NetworkFigures) ->
 
     `where` says which one: `on dw16`, `with array.rows 16 → 32`.
     """
-    share, more = larger.cycles / max(1, smaller.cycles) - 1, larger.dram_bytes - smaller.dram_bytes
+    share = larger.cycles_per_image / max(1, smaller.cycles_per_image) - 1
+    more = round(larger.dram_bytes / larger.images - smaller.dram_bytes / smaller.images)
     if share <= ALLOWED - 1 or more <= 0:
         return ""
     return (
         f"{larger.network} takes {100 * share:.1f} % more cycles {where}: the array is larger than its layers, so that "
-        f"weights are filled up with zeros, and {more:,} bytes more pass from and to DRAM."
+        f"weights are filled up with zeros, and {more:,} bytes more pass from and to DRAM"
+        f"{' for each image' * (larger.images > 1)}."
     )

@@ -17,6 +17,7 @@ from tests.mixed_networks import sandwich
 from tilewright.codesign.advise import advice as module
 from tilewright.codesign.advise.advice import Advice, advise_machine
 from tilewright.codesign.advise.changes import Change, Way
+from tilewright.codesign.advise.effects import can_go, effect, trial_line
 from tilewright.codesign.advise.tables import advice_lines, advice_tables
 from tilewright.codesign.advise.trials import Bench, LayerCycles, NoAdvice, Trial
 from tilewright.codesign.points.evaluate import NetworkFigures, Outcome
@@ -210,3 +211,31 @@ def test_no_process_outlives_the_one_that_began_it(repository: Path) -> None:
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < end, "a worker is still there"
         time.sleep(0.05)
+
+
+def a_run(change: str, cycles: int, images: int) -> Trial:
+    """A trial of which a run takes so many cycles for so many images, all of them in one layer."""
+    figures = replace(network(cycles), images=images)
+    layers = {"n": {"all": LayerCycles(cycles, "dram")}}
+    wanted = None if not change else Change(change, Way.UP, {}, change)
+    return Trial(wanted, None, (figures,), layers, frozenset())
+
+
+def test_of_batches_cycles_for_each_image_are_compared() -> None:
+    """A run of 8 images that takes twice the cycles of one image takes a quarter for each."""
+    base, trial = a_run("", 1000, 1), a_run("more", 2000, 8)
+
+    found = effect(base, trial)
+
+    assert (found.cycles_saved, found.share_saved) == (750, pytest.approx(0.75))
+    assert (found.best_layer, found.gaining_layers) == ("all", 1)
+    assert found.mj_saved == pytest.approx(1 - 1 / 8)
+    assert trial_line(base, trial) == "more: 75.0 % fewer cycles"
+    assert not can_go(trial, replace(base, change=Change("less", Way.DOWN, {}, "less")))
+
+
+def test_a_run_of_several_images_is_told(advice: Advice) -> None:
+    base = replace(advice.trials[0], outcomes=(replace(network(1800, 1), images=8),))
+    lines = list(advice_lines(replace(advice, trials=(base, *advice.trials[1:]))))
+    told = "n takes 1,800 cycles for a run of 8 images on m, 225 for each; what is saved is for each image."
+    assert told in lines and told not in list(advice_lines(advice))

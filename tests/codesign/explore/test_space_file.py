@@ -48,6 +48,7 @@ def test_points_are_all_combinations_that_are_allowed(folder: Path) -> None:
     points = list(space.points())
     assert len(points) == len(set(points)) == 5 * 3 * 2  # of 6 pairs of memories, 32 + 16 is too much
     assert [network.weight for network in space.networks] == [1.0, 2.5]
+    assert [network.batch for network in space.networks] == [None, None]
 
 
 def test_an_engine_is_there_or_not(folder: Path) -> None:
@@ -127,8 +128,8 @@ def test_a_point_is_the_machine_with_its_keys_set_over_its_overlays(folder: Path
             "[cycles, area_mm2]",
             "[cicles]",
             "space.yaml:14:14: objectives: unknown 'cicles' (did you mean 'cycles'?); expected logic_mm2, memory_mm2, "
-            "area_mm2, kge, flip_flops, clock_mhz, cycles, ms, utilisation, dram_bytes, energy_mj, energy_delay, "
-            "host_nodes",
+            "area_mm2, kge, flip_flops, clock_mhz, cycles, run_cycles, ms, utilisation, dram_bytes, energy_mj, "
+            "energy_delay, host_nodes",
         ),
         (
             "one: one.onnx",
@@ -136,6 +137,7 @@ def test_a_point_is_the_machine_with_its_keys_set_over_its_overlays(folder: Path
             "space.yaml:12:8: networks.one: there is no file 'two.onnx'; expected an ONNX model",
         ),
         ("weight: 2.5", "weight: 0", "space.yaml:13:34: networks.two.weight: expected a number above 0, not 0"),
+        ("weight: 2.5", "batch: 0", "space.yaml:13:33: networks.two.batch: 0 is out of range; expected 1 to 1048576"),
         ("base: tiny8\n", "base: tiny8\neffort: 9\n", "space.yaml:2:9: effort: 9 is out of range; expected 0 to 2"),
         ("overlays:", "overlay:", "space.yaml:7:3: unknown key 'overlay' (did you mean 'overlays'?)"),
         ("turbo.yaml", "gone.yaml", "space.yaml:7:10: overlays.turbo: no machine"),

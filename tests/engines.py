@@ -8,6 +8,9 @@ from tilewright.isa.machine.machine import Machine
 
 ENGINES = tuple(load_machine("base16").engines)
 
+SEVERAL = ("base16-2dma", "base16-2vec", "two16", "quad8")
+"""The shipped machines that have several engines of a template that may do the same."""
+
 
 def vector_of(machine: Machine) -> Engine:
     """The first vector engine of a machine."""

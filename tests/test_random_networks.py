@@ -9,6 +9,7 @@ import pytest
 
 from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simplified, simulated, steps_apart
+from tests.engines import SEVERAL
 from tests.random_networks import random_network
 from tests.rings import long_beyond, slow_beyond
 from tilewright.compiler.lower.lower import lower
@@ -37,6 +38,9 @@ WITHOUT_ARRAY: tuple[tuple[str, tuple[str, ...], dict[str, bool]], ...] = (
 )
 """Products in the vector engine; the second cuts sums into parts."""
 
+OF_SEVERAL_ENGINES: tuple[tuple[str, tuple[str, ...], dict[str, bool]], ...] = tuple((name, (), {}) for name in SEVERAL)
+"""Work divided among engines."""
+
 
 def check(seed: int, of: Sequence[tuple[str, tuple[str, ...], dict[str, bool]]] = MACHINES) -> None:
     """One network on one machine; failures name both."""
@@ -63,6 +67,12 @@ def test_a_few(seed: int) -> None:
 @pytest.mark.parametrize("seed", slow_beyond(4, range(FEW)))
 def test_a_few_without_an_array(seed: int) -> None:
     check(seed, WITHOUT_ARRAY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", long_beyond(2 * len(SEVERAL), range(SOME)))
+def test_some_on_several_engines(seed: int) -> None:
+    check(seed, OF_SEVERAL_ENGINES)
 
 
 @pytest.mark.slow

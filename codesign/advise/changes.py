@@ -84,8 +84,9 @@ def overlays(
 ) -> list[Change]:
     """The given overlays on; also the shipped ones, and that in the machine's own file off. Raises IsaError.
 
-    A shipped overlay is a machine's file that extends another one with instructions, and takes no engine away. It takes
-    along the overlays that it extends; those that the machine's own file extends are on already.
+    A shipped overlay is a machine's file that extends another one with instructions for the engines that are there: a
+    second engine of each kind is a change of its own (engines.py). It takes along the overlays that it extends; those
+    that the machine's own file extends are on already.
     """
     found = [Change(f"+{Path(name).stem}", Way.ON, read_overlay(name).plain()) for name in given]
     if not with_shipped:
@@ -93,7 +94,7 @@ def overlays(
     own = () if isa is None else _with_extended(Path(isa).stem)
     for name in shipped_machines():
         chain = _with_extended(name)
-        if chain and name not in own:
+        if chain and name not in own and not _adds_engines(name):
             found.append(Change(f"+{name}", Way.ON, reduce(_merged, (read_overlay(each).plain() for each in chain))))
     return [*found, *(_off(machine, isa) if isa is not None else ())]
 
@@ -206,6 +207,11 @@ def _is_overlay(path: Path) -> bool:
     """Whether a file only adds to what it extends: one that takes engines away is another machine."""
     tree = parse_yaml(path.read_text(), path.name).plain()
     return EXTENDS in tree and INSTRUCTIONS in tree and None not in tree.get(ENGINES, {}).values()
+
+
+def _adds_engines(name: str) -> bool:
+    """Whether a shipped overlay has engines that are not in what it extends."""
+    return not set(read_overlay(name).plain().get(ENGINES, {})) <= set(extended_tree(name).plain()[ENGINES])
 
 
 def _off(machine: Machine, isa: str | Path) -> Iterator[Change]:

@@ -1,4 +1,4 @@
-"""What second engines and ports are worth: networks on the machines that docs/engines.md shows, and on their bases.
+"""What second engines and ports are worth: networks on machines, shipped or shown in docs/engines.md, and their bases.
 
 python -m tests.schedules.engines                          # all rows, by the name of the machine that they are about
 python -m tests.schedules.engines base16-2dma              # those of one table

@@ -7,3 +7,7 @@ class PriceError(Exception):
 
 class StudyError(Exception):
     """A space with a fault in its file, or a study that cannot be read, written or joined."""
+
+
+class QuestionError(Exception):
+    """A question about machines that asks nothing, or that no machine can answer."""

@@ -11,11 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import advise, compare, compile, evaluate, price  # noqa: A004
+    from tilewright.api import advise, compare, compile, evaluate, price, require  # noqa: A004
     from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.explore.study import Study
     from tilewright.codesign.price.price import Price
+    from tilewright.codesign.require.requirement import Requirement
     from tilewright.errors import InputError
     from tilewright.evaluation.evaluate import Evaluation
     from tilewright.generation import Generated, generate
@@ -32,6 +33,7 @@ __all__ = [
     "Price",
     "Program",
     "QuantizedModel",
+    "Requirement",
     "Result",
     "State",
     "Study",
@@ -42,6 +44,7 @@ __all__ = [
     "generate",
     "price",
     "quantize",
+    "require",
     "states",
 ]
 
@@ -58,6 +61,8 @@ _HOMES = {
     "Generated": "tilewright.generation",
     "generate": "tilewright.generation",
     "price": "tilewright.api",
+    "require": "tilewright.api",
+    "Requirement": "tilewright.codesign.require.requirement",
     "Study": "tilewright.codesign.explore.study",
     "Price": "tilewright.codesign.price.price",
     "QuantizedModel": "tilewright.quantization.quantize",

@@ -1,4 +1,4 @@
-"""The Python API: compile a model, price a machine, compare machines, advise on one, evaluate a model on data."""
+"""The Python API: compile and evaluate a model; price, compare and find machines, and advise on one."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.price.price import Price
+    from tilewright.codesign.require.requirement import Requirement
     from tilewright.evaluation.evaluate import Evaluation
     from tilewright.quantization.quantize import QuantizedModel
     from tilewright.quantization.samples import Calibration
@@ -162,6 +163,51 @@ def advise(
     try:
         other = None if against is None else machine_of(against)
         return advise_machine(networks, machine, file, overlays, only, effort, price, jobs, done, other, tried, keep)
+    except NoAdvice as error:
+        raise InputError(str(error)) from error
+
+
+def require(
+    models: Sequence[str | Path],
+    per_second: float | None = None,
+    clock_mhz: float | None = None,
+    area_mm2: float | None = None,
+    logic_mm2: float | None = None,
+    isas: Sequence[str | Path] = (),
+    effort: int = 1,
+    price: bool = True,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    jobs: int | None = None,
+    done: Callable[[int, int], None] = lambda finished, asked: None,
+    calibration: Calibration | None = None,
+    seed: int = 0,
+    tell: Callable[[QuantizedModel], None] = lambda quantized: None,
+    begun: Callable[[str], None] = lambda line: None,
+    keep: Path | None = None,
+) -> Requirement:
+    """What a machine must be to run these networks so often a second, within an area; and the nearest one.
+
+    A run is one image through each network, one after the other: `per_second` of them at a clock. Of a question without
+    a rate, the answer is the fastest machine that was found within the area. Machines are stepped from the best of
+    `isas`, or of all shipped ones. `begun` is told in a line what is begun; all others are as of `advise`.
+    Raises QuestionError for limits that ask nothing, and what `advise` raises.
+    """
+    from tilewright.codesign.advise.trials import NoAdvice
+    from tilewright.codesign.errors import QuestionError
+    from tilewright.codesign.require.question import question
+    from tilewright.codesign.require.requirement import require_machine
+    from tilewright.isa.files.loader import shipped_machines
+    from tilewright.quantized_networks import read_quantized
+
+    asked = question(per_second, clock_mhz, area_mm2, logic_mm2)
+    if asked.needs_price and not price:
+        raise QuestionError("an area is asked for, so machines must be priced: leave --no-price out, or the area")
+    _require_effort(effort)
+    names = [str(isa) for isa in isas] or shipped_machines()
+    bases = [(name, load_machine(name)) for name in dict.fromkeys(names)]
+    networks = read_quantized(models, shapes, calibration, seed, tell)
+    try:
+        return require_machine(networks, asked, bases, effort, price, jobs, done, begun, keep)
     except NoAdvice as error:
         raise InputError(str(error)) from error
 

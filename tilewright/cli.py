@@ -1,5 +1,5 @@
 """The command line: `tilewright quantize, compile, explain, run, evaluate, compare-values, profile, bundle, price,
-compare, advise, explore, mcp, check, disassemble, assemble, operators, isa, rtl`.
+compare, advise, require, explore, mcp, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -50,6 +50,7 @@ from tilewright.plain_help import with_plain_help
 from tilewright.price_command import price_command
 from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
+from tilewright.require_command import require_command
 from tilewright.values.command import compare_values_command
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ app.command("profile")(profile_command)
 app.command("bundle")(bundle_command)
 app.command("compare")(compare_command)
 app.command("advise")(advise_command)
+app.command("require")(require_command)
 app.command("mcp")(mcp_command)
 
 COMPLETION = "_TILEWRIGHT_COMPLETE"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.codesign.errors import PriceError, StudyError
+from tilewright.codesign.errors import PriceError, QuestionError, StudyError
 from tilewright.compiler.errors import CompileError
 from tilewright.isa.errors import IsaError
 from tilewright.isa.program.faults import MachineFault
@@ -22,6 +22,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     RtlError,
     MachineFault,
     PriceError,
+    QuestionError,
     StudyError,
     OSError,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from tilewright.codesign.advise.effects import (
     trial_line,
 )
 from tilewright.codesign.advise.engines import engines_fewer, engines_more
-from tilewright.codesign.advise.kept_trials import kept_trial
+from tilewright.codesign.advise.kept_trials import trial_maker
 from tilewright.codesign.advise.promise import most_promising_first
 from tilewright.codesign.advise.trials import Bench, Done, LayerCycles, NoAdvice, Trial, Trials
 from tilewright.codesign.advise.worth import Worth, worth
@@ -132,7 +131,7 @@ def advise_machine(
     away = [change for change in wanted if _is_below(change.key, INSTRUCTIONS)]
     changes = [*(change for change in wanted if change not in away), *overlays(machine, isa, given, not only)]
     bench = Bench(machine, tuple(networks), effort, with_price)
-    make = made if keep is None else partial(_made_or_kept, keep)
+    make = trial_maker(keep)
     base = make(bench, None)  # the others' price follows from this one's
     with Trials(bench, jobs or os.cpu_count() or 1, done, lambda trial: tell(trial_line(base, trial)), make) as trials:
         for failed in base.failures:
@@ -146,15 +145,6 @@ def advise_machine(
         without = trials.run(away)
         without += trials.run([_all(without)]) if len(without) > 1 else []
     return _advice(base, found, followed, able, both, without, unused)
-
-
-def made(bench: Bench, change: Change | None) -> Trial:
-    """A trial, made anew."""
-    return bench.trial(change)
-
-
-def _made_or_kept(folder: Path, bench: Bench, change: Change | None) -> Trial:
-    return kept_trial(bench, change, folder, lambda: bench.trial(change))
 
 
 def _added(machine: Machine, against: Machine) -> list[str]:

@@ -6,10 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from tilewright.codesign.advise.changes import Change
-from tilewright.codesign.advise.trials import Bench, LayerCycles, Trial
+from tilewright.codesign.advise.trials import Bench, LayerCycles, Make, Trial
 from tilewright.codesign.explore.store import version
 from tilewright.codesign.points.evaluate import outcome_from_json
 from tilewright.codesign.points.priced import MachineFigures
@@ -17,6 +18,19 @@ from tilewright.isa.folders.cache import kept
 
 FORMAT = 1
 """Of the files: another number for another form."""
+
+
+def trial_maker(folder: Path | None) -> Make:
+    """What makes trials, and with a folder keeps them there."""
+    return _made if folder is None else partial(_kept, folder)
+
+
+def _made(bench: Bench, change: Change | None) -> Trial:
+    return bench.trial(change)
+
+
+def _kept(folder: Path, bench: Bench, change: Change | None) -> Trial:
+    return kept_trial(bench, change, folder, lambda: bench.trial(change))
 
 
 def kept_trial(bench: Bench, change: Change | None, folder: Path, make: Callable[[], Trial]) -> Trial:

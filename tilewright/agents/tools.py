@@ -26,6 +26,7 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
     "evaluate": ("evaluate",),
     "compare": ("compare",),
     "advise": ("advise",),
+    "require": ("require",),
     "price": ("price",),
     "explore": ("explore", "run"),
     "show_study": ("explore", "show"),

@@ -8,7 +8,7 @@ PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
 # A file's tests stay on one worker, so that what a module builds once is built once.
 PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow test-long test-all prove bench networks lint clean mutate pages fuzz
+.PHONY: docs demo test test-slow test-long test-all prove bench networks lint clean mutate pages fuzz
 
 demo: $(STAMP)
 	$(PYTHON) -m tilewright.demo
@@ -65,6 +65,10 @@ pages: $(STAMP)
 	$(PYTHON) -m tests.files
 	$(PYTHON) -m programs.networks.coverage --update
 	$(PYTHON) -m tests.onnx_backend
+
+# The documentation as a site, in build/site; a dead link fails it.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
 
 lint: $(STAMP)
 	$(PYTHON) -m ruff check .

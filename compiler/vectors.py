@@ -44,6 +44,6 @@ def _products(machine: Machine) -> list[InstructionFormat]:
 
 def longest_buffer(memory: Memory, alignment: int) -> int:
     """The largest buffer of aligned groups that is sure to find a place: no group may lie across two banks."""
-    if memory.banks == 1 or memory.bank_depth % alignment == 0:
+    if memory.stretches == 1 or memory.stretch_words % alignment == 0:
         return memory.depth
-    return max(0, memory.bank_depth - alignment + 1) // alignment * alignment
+    return max(0, memory.stretch_words - alignment + 1) // alignment * alignment

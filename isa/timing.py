@@ -81,9 +81,17 @@ def mma_read(array: Systolic) -> int:
     return array.rows + array.cols
 
 
+MMA_SUM = 2
+"""From the read of an accumulator to the write of its new sum.
+
+Where a bank of sums has one port, a vector that adds does not issue so many cycles after one whose sums are in the same
+bank: it would read the bank in the cycle in which that one writes it.
+"""
+
+
 def mma_write(array: Systolic) -> int:
     """From the issue of an activation vector to the write of its sums."""
-    return mma_read(array) + 2
+    return mma_read(array) + MMA_SUM
 
 
 # -- the vector engine -------------------------------------------------------------------------------------------------
@@ -202,12 +210,23 @@ def vec_write(format: InstructionFormat) -> int:
 def can_be_refused(machine: Machine, format: InstructionFormat) -> bool:
     """Whether a result of a vector engine may find its write port taken.
 
-    It may where an array writes, or a vector engine that stands before its own: these come first.
+    It may where an array writes, or a vector engine that stands before its own: these come first. And where an array
+    reads its weights, if a bank has one port for both.
     """
     own = format.engine
-    first = [*machine.of(Template.SYSTOLIC), *(e for e in machine.of(Template.VECTOR) if e.number < own.number)]
-    written = (other.destination.memory for engine in first for other in machine.formats_of(engine))
-    return format.destination.memory in written
+    arrays = machine.of(Template.SYSTOLIC)
+    first = [*arrays, *(e for e in machine.of(Template.VECTOR) if e.number < own.number)]
+    taken = {other.destination.memory for engine in first for other in machine.formats_of(engine)}
+    if machine.memories[format.destination.memory].has_one_port:
+        taken |= {_weights_memory(other) for engine in arrays for other in machine.formats_of(engine)}
+    return format.destination.memory in taken
+
+
+def _weights_memory(format: InstructionFormat) -> str:
+    """The memory of the second argument of `dot`, transposed or not."""
+    dot = format.statement.dot
+    assert dot is not None, "an array multiplies"
+    return next(format.operand(node.name).memory for node in walk(dot.args[1]) if node.op is Op.SOURCE)
 
 
 def vec_results(machine: Machine, engine: Engine) -> int:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from amaranth.lib.memory import Memory
 
+from tilewright.isa.machine.memory import MOST_MEMORY_PORTS
+
 
 class Block(Memory):
-    """Storage with one read and one write port: an SRAM macro on a chip, block RAM on an FPGA."""
+    """Storage with one read and one write port: an SRAM macro on a chip, block RAM on an FPGA.
+
+    `ports_of_macro`: 1 where both always have the same address, and never are enabled in one cycle.
+    """
+
+    ports_of_macro = MOST_MEMORY_PORTS
 
 
 class WordBlock(Block):
@@ -18,5 +25,6 @@ class WordBlock(Block):
     old word takes a register for each bit of a word, and a comparator of addresses.
     """
 
-    def __init__(self, width: int, depth: int) -> None:
+    def __init__(self, width: int, depth: int, ports_of_macro: int = MOST_MEMORY_PORTS) -> None:
+        self.ports_of_macro = ports_of_macro
         super().__init__(shape=width, depth=depth, init=[], attrs={"ram_style": "block", "no_rw_check": 1})

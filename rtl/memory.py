@@ -1,4 +1,4 @@
-"""An on-chip memory: contiguous banks with one read and one write port each, blocks in one access, and arbitration."""
+"""An on-chip memory: banks with a read and a write port or one for both, blocks in one access, and arbitration."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class BankedMemory(wiring.Component):
     """The memory that docs/microarchitecture.md describes, for requesters in the order of its table.
 
     Every requester has a port of its own, in `read_ports` or `write_ports` in their order; privileged ones come first.
+    Of a bank with one port they are reads that are privileged, then writes, which then all must be, then other reads.
     A read granted in cycle t has its data in t+1, and sees the writes granted before t. While `halt` is set nothing is
     granted.
     """
@@ -59,35 +60,57 @@ class BankedMemory(wiring.Component):
         banks = [Bank(self.memory, self.ways, read, written) for _ in range(self.memory.banks)]
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
-        self.build_reads(m, banks)
-        self.build_writes(m, banks)
+        if self.memory.has_one_port:
+            self.build_one_port(m, banks)
+        else:
+            grants = self.build_arbiters(m, "read", self.reads, self.read_ports)
+            self.build_reads(m, banks, grants, self.first_places(grants, self.read_ports))
+            grants = self.build_arbiters(m, "write", self.writes, self.write_ports)
+            self.build_writes(m, banks, grants, self.first_places(grants, self.write_ports))
         return m
 
-    def build_reads(self, m: Module, banks: Sequence[Bank]) -> None:
-        ports = self.read_ports
-        grants = self.build_arbiters(m, "read", self.reads, ports)
+    def build_one_port(self, m: Module, banks: Sequence[Bank]) -> None:
+        """One arbiter a bank for all accesses: a result does not wait for a read, since the datapath cannot."""
+        first, writes = sum(requester.is_privileged for requester in self.reads), len(self.writes)
+        requesters = (*self.reads[:first], *self.writes, *self.reads[first:])
+        ports = [*self.read_ports[:first], *self.write_ports, *self.read_ports[first:]]
+        grants = self.build_arbiters(m, "access", requesters, ports)
+        places = self.first_places(grants, ports)
+        reads = [Cat(grant[:first], grant[first + writes :]) for grant in grants]
+        self.build_reads(m, banks, reads, places)
+        self.build_writes(m, banks, [grant[first : first + writes] for grant in grants], places)
+
+    def first_places(self, grants: Sequence[Value], ports: Sequence[wiring.PureInterface]) -> list[Value]:
+        """Of each bank, the place that the one that is granted asks for."""
+        return [
+            _of_granted(grant, [self.place_in_bank(port.address, number) for port in ports])
+            for number, grant in enumerate(grants)
+        ]
+
+    def build_reads(
+        self, m: Module, banks: Sequence[Bank], grants: Sequence[Value], first_places: Sequence[Value]
+    ) -> None:
         for number, bank in enumerate(banks):
-            places = [self.place_in_bank(port.address, number) for port in ports]
-            m.d.comb += [bank.read.eq(grants[number].any()), bank.read_first.eq(_of_granted(grants[number], places))]
-        for port, requester in zip(ports, self.reads, strict=True):
+            m.d.comb += [bank.read.eq(grants[number].any()), bank.read_first.eq(first_places[number])]
+        for port, requester in zip(self.read_ports, self.reads, strict=True):
             from_bank: Value = Const(0, 0)
             if len(banks) > 1:
                 from_bank = Signal(range(len(banks)), name=f"{requester.name}_from_bank", reset_less=True)
                 m.d.sync += from_bank.eq(self.bank_of(port.address))
             m.d.comb += port.data.eq(_chosen([bank.read_data for bank in banks], from_bank))
 
-    def build_writes(self, m: Module, banks: Sequence[Bank]) -> None:
+    def build_writes(
+        self, m: Module, banks: Sequence[Bank], grants: Sequence[Value], first_places: Sequence[Value]
+    ) -> None:
         ports = self.write_ports
-        grants = self.build_arbiters(m, "write", self.writes, ports)
         for number, bank in enumerate(banks):
             words = [
                 Mux(grant, port.words if r.has_mask else (1 << r.block) - 1, 0)
                 for grant, r, port in zip(grants[number], self.writes, ports, strict=True)
             ]
-            places = [self.place_in_bank(port.address, number) for port in ports]
             m.d.comb += [
                 bank.write_words.eq(reduce(or_, words, Const(0))),
-                bank.write_first.eq(_of_granted(grants[number], places)),
+                bank.write_first.eq(first_places[number]),
                 bank.write_data.eq(_of_granted(grants[number], [port.data for port in ports])),
             ]
 
@@ -129,13 +152,11 @@ class BankedMemory(wiring.Component):
         return self.bank_of(address) == number
 
     def bank_of(self, address: Value) -> Value:
-        """The number of the bank that holds a word: the high bits of its address, if the depth of a bank allows it."""
-        depth = self.memory.bank_depth
-        if depth & (depth - 1) == 0:
-            return address[depth.bit_length() - 1 :]
-        return reduce(add, (address >= n * depth for n in range(1, self.memory.banks)), Const(0, 1))
+        return bank_of(self.memory, address)
 
     def place_in_bank(self, address: Value, number: int) -> Value:
+        if self.memory.is_interleaved:
+            return (address >> _bank_bits(self.memory))[: _place_bits(self.memory)]
         return (address - number * self.memory.bank_depth)[: _place_bits(self.memory)]
 
 
@@ -144,11 +165,13 @@ class Bank(wiring.Component):
 
     Word `w` lies in row `w // ways` of way `w % ways`. `read_data` shows the words from `read_first` on the cycle after
     `read`: as many as the widest block that is `read`. Of the words from `write_first` on, those whose bit in
-    `write_words` is set are written; there are as many as the widest block that is `written`.
+    `write_words` is set are written; there are as many as the widest block that is `written`. With one port, it reads
+    or writes in a cycle, and `read_first` and `write_first` are the same.
     """
 
     def __init__(self, memory: Memory, ways: int, read: int, written: int) -> None:
         self.word_bits = 8 * memory.word_bytes
+        self.ports = memory.ports
         self.ways = ways
         self.words_read = read
         self.words_written = written
@@ -171,14 +194,14 @@ class Bank(wiring.Component):
         m.d.sync += first_way_read.eq(self.way(self.read_first))
         read_words = []
         for way in range(self.ways):
-            storage = WordBlock(self.word_bits, self.rows)
+            storage = WordBlock(self.word_bits, self.rows, self.ports)
             m.submodules[f"way{way}"] = storage
             read, write = storage.read_port(), storage.write_port()
             nth = self.way(way - self.write_first)  # of the words written, the one for this way
             m.d.comb += [
                 read.addr.eq(self.row(self.read_first, way)),
                 read.en.eq(self.read),
-                write.addr.eq(self.row(self.write_first, way)),
+                write.addr.eq(read.addr if self.ports == 1 else self.row(self.write_first, way)),
                 write.data.eq(self.written_word(nth)),
                 write.en.eq(self.write_words.bit_select(nth, 1)),
             ]
@@ -201,6 +224,19 @@ class Bank(wiring.Component):
         return (first >> (self.ways - 1).bit_length()) + (self.way(first) > way)
 
 
+def bank_of(memory: Memory, address: Value) -> Value:
+    """The number of the bank that holds a word: bits of its address, if the depth of a bank allows it.
+
+    The low ones where words are interleaved over a power of two of banks, else the high ones.
+    """
+    if memory.is_interleaved:
+        return address[: _bank_bits(memory)]
+    depth = memory.bank_depth
+    if depth & (depth - 1) == 0:
+        return address[depth.bit_length() - 1 :]
+    return reduce(add, (address >= n * depth for n in range(1, memory.banks)), Const(0, 1))
+
+
 def _of_granted(grants: Value, values: Sequence[Value]) -> Value:
     """Of values for each requester, that of the one that is granted; any if none is."""
     chosen = values[0] if values else Const(0)
@@ -215,6 +251,11 @@ def _chosen(values: Sequence[Value], index: Value) -> Value:
         pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
         values = [Mux(bit, pair[1], pair[0]) if len(pair) == 2 else pair[0] for pair in pairs]
     return values[0]
+
+
+def _bank_bits(memory: Memory) -> int:
+    """Bits of the number of a bank, where there is a power of two of them."""
+    return memory.banks.bit_length() - 1
 
 
 def _place_bits(memory: Memory) -> int:

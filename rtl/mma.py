@@ -18,11 +18,12 @@ from tilewright.isa.templates.systolic import (
     systolic_weights,
     tile_loops,
 )
-from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.isa.timing import MMA_SUM, MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from tilewright.rtl.arrays import array_names, element_of, plain_type, systolic_arrays, weight_elements
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.interfaces import Activity, engine_members, index_bits
 from tilewright.rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
+from tilewright.rtl.memory import bank_of
 from tilewright.rtl.nest import NestWalker, Walk, is_outside
 from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import read_members, write_members
@@ -95,7 +96,7 @@ class MmaEngine(wiring.Component):
             m.d.sync += index.eq(self.instruction.payload.index)
         with m.If(vectors.issues):
             m.d.comb += self.activity.eq(Activity.BUSY)
-        with m.Elif(self.a.valid):
+        with m.Elif(self.a.valid | vectors.waits_for_sums if vectors.may_wait_for_sums else self.a.valid):
             m.d.comb += self.activity.eq(Activity.STALL_PORT)
         with m.Elif(is_active):
             m.d.comb += self.activity.eq(Activity.STALL_WEIGHTS)
@@ -279,7 +280,8 @@ class VectorIssuer(wiring.Component):
     """Asks for the activation vectors of an instruction in the order of its nest; one issues when it is granted.
 
     `tile_begins` comes with the read of a tile's first weight row. `adds`: the vector's sums are added to what the
-    accumulators hold. A bad address of the vector or of its sums raises `fault` in place of asking.
+    accumulators hold. A bad address of the vector or of its sums raises `fault` in place of asking. Where banks of sums
+    have one port, `waits_for_sums`: the vector does not ask yet, since it would read its sums where others are written.
     """
 
     def __init__(self, machine: Machine, engine: Engine) -> None:
@@ -289,9 +291,12 @@ class VectorIssuer(wiring.Component):
         self.walker = NestWalker(machine, [self.walk(position) for position in range(len(self.formats))])
         self.blocks = [format.destination.block for format in self.formats]
         self.has_mask = len(set(self.blocks)) > 1
+        self.sums = machine.memories[self.formats[0].destination.memory]
+        self.may_wait_for_sums = self.sums.has_one_port
         super().__init__(
             {
                 **({"words": Out(unsigned(max(self.blocks)))} if self.has_mask else {}),
+                **({"waits_for_sums": Out(1)} if self.may_wait_for_sums else {}),
                 "start": In(1),
                 "bits": In(self.walker.bits.shape()),
                 "halt": In(1),
@@ -329,7 +334,7 @@ class VectorIssuer(wiring.Component):
             may_ask.eq(self.is_active & (~self.is_first_of_tile | self.build_tile_rules(m)) & ~self.halt),
             self.fault.eq(may_ask & walker.fault),
             self.fault_address.eq(walker.fault_address),
-            self.asks.eq(may_ask & ~walker.fault),
+            self.asks.eq(self.build_asks(m, may_ask & ~walker.fault)),
             self.issues.eq(self.asks & self.granted),
             self.issues_last.eq(self.issues & walker.last),
             self.is_first_of_tile.eq(walker.is_first["tile"]),
@@ -349,6 +354,16 @@ class VectorIssuer(wiring.Component):
                     with m.Case(format.opcode):
                         m.d.sync += accumulates.eq(flag)
         return m
+
+    def build_asks(self, m: Module, may_ask: Value) -> Value:
+        """Where banks have one port, not if the vector `MMA_SUM` before writes its sums where this one reads then."""
+        if not self.may_wait_for_sums:
+            return may_ask
+        bank = bank_of(self.sums, self.sums_address[: self.sums.address_bits])
+        written = delayed(m, bank, MMA_SUM, "bank_of_sums")
+        has_issued = delayed(m, self.issues, MMA_SUM, "has_issued", reset_less=False)
+        m.d.comb += self.waits_for_sums.eq(may_ask & self.adds & has_issued & (written == bank))
+        return may_ask & ~self.waits_for_sums
 
     def build_tile_rules(self, m: Module) -> Value:
         """Whether the first vector of a tile may ask: its weights are on their way, and the last tile's sums as well.

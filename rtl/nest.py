@@ -306,7 +306,7 @@ def is_outside(address: Value, memory: Memory, block: int) -> Value:
         return outside
     crossings = [
         (address > boundary - block) & (address < boundary)
-        for boundary in range(memory.bank_depth, memory.depth, memory.bank_depth)
+        for boundary in range(memory.stretch_words, memory.depth, memory.stretch_words)
     ]
     return outside | Cat(crossings).any()
 

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import Out
 
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import Memory
+from tilewright.isa.machine.memory import Interleave, Memory
 from tilewright.rtl.interfaces import ReadSignature, WriteSignature
 from tilewright.rtl.templates.facet import MemoryPort
 from tilewright.rtl.templates.table import facet_of
@@ -38,9 +38,11 @@ def _in_order(machine: Machine) -> list[Engine]:
 
 
 def built_memory(machine: Machine, memory: Memory) -> Memory:
-    """A memory as it is built: with one bank where one reads and one writes, since one bank serves both at once."""
+    """A memory as it is built: with one bank where one reads and one writes, if one bank serves both at once."""
+    if memory.has_one_port:
+        return memory
     users = [sum(port.memory == memory.name for port in ports) for ports in (read_ports(machine), write_ports(machine))]
-    return dataclasses.replace(memory, banks=1) if max(users) <= 1 else memory
+    return dataclasses.replace(memory, banks=1, interleave=Interleave.NONE) if max(users) <= 1 else memory
 
 
 def ways_of(machine: Machine, memory: Memory) -> int:

@@ -63,7 +63,7 @@ def _may_leave(memory: Memory, low: int, end: int, keeps_banks: bool) -> bool:
     """Whether blocks of words from `low` up to `end` may leave a memory, or a bank where that is refused, too."""
     if low < 0 or end > memory.depth:
         return True
-    return keeps_banks and low // memory.bank_depth != (end - 1) // memory.bank_depth
+    return keeps_banks and low // memory.stretch_words != (end - 1) // memory.stretch_words
 
 
 def _outside_memory(memory: Memory, walk: Walk, operand: Operand, is_by_row: bool) -> tuple[int, int] | None:
@@ -73,7 +73,7 @@ def _outside_memory(memory: Memory, walk: Walk, operand: Operand, is_by_row: boo
         outside = (first < 0) | (first + block > memory.depth)
         if is_by_row:
             return outside
-        return outside | (first // memory.bank_depth != (first + block - 1) // memory.bank_depth)
+        return outside | (first // memory.stretch_words != (first + block - 1) // memory.stretch_words)
 
     return walk.first(is_bad, lambda low, high: _may_leave(memory, low, high + block, block > 1 and not is_by_row))
 

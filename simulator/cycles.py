@@ -16,7 +16,12 @@ from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import STALLS, EngineCounters, RunCounters
 from tilewright.simulator.errors import SimulatorError
 from tilewright.simulator.ideal import Ideal
-from tilewright.simulator.instruction_table import bank_of_words, instruction_columns, instruction_table
+from tilewright.simulator.instruction_table import (
+    bank_of_words,
+    instruction_columns,
+    instruction_table,
+    one_port_of_banks,
+)
 from tilewright.simulator.kernel.layout import (
     BUSY,
     DONE,
@@ -161,6 +166,7 @@ def _figures(program: Program, requesters: int) -> dict[str, int]:
         "assembly_bytes": timing.assembly_bytes(machine.longest_instruction_bytes, machine.dram.bus_bytes),
         "requesters": requesters,
         "loops": nest_depth(machine),
+        "one_port_banks": int(one_port_of_banks(machine).sum()),
         "words": sum(memory.depth for memory in machine.memories.values()),
         "instructions": len(program.instructions),
         "read_slots": bursts[Direction.IN] + machine.fetch_beats + 2,
@@ -181,6 +187,8 @@ def _rings(
         "asker": np.array(askers, np.int64),
         "port_of_word": bank_of_words(machine),
         "written_at": np.full(ports, -1, np.int64),
+        "one_port": one_port_of_banks(machine),
+        "asked_at": np.full(ports, -1, np.int64),
         "read_turn": np.full(ports, len(askers) - 1, np.int64),  # the final requester, as after reset
     }
 

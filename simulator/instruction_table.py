@@ -60,9 +60,16 @@ def bank_of_words(machine: Machine) -> NDArray[np.int64]:
     """The bank of every on-chip word, both counted through all memories."""
     ports, banks = [], 0
     for memory in machine.memories.values():
-        ports.append(banks + np.arange(memory.depth, dtype=np.int64) // memory.bank_depth)
+        words = np.arange(memory.depth, dtype=np.int64)
+        ports.append(banks + (words % memory.banks if memory.is_interleaved else words // memory.bank_depth))
         banks += memory.banks
     return np.concatenate(ports)
+
+
+def one_port_of_banks(machine: Machine) -> NDArray[np.int64]:
+    """Of every bank, counted through all memories, whether it has one port: 1 or 0."""
+    memories = machine.memories.values()
+    return np.repeat([int(memory.has_one_port) for memory in memories], [memory.banks for memory in memories])
 
 
 def _fill_nest(rows: Rows) -> None:

@@ -321,7 +321,7 @@ def _check_access(machine: Machine, name: str, address: int, block: int, index: 
     """Raises ADDRESS unless the block's words are all in one bank of the memory."""
     memory = machine.memories[name]
     is_inside = address >= 0 and address + block <= memory.depth
-    if not is_inside or address // memory.bank_depth != (address + block - 1) // memory.bank_depth:
+    if not is_inside or address // memory.stretch_words != (address + block - 1) // memory.stretch_words:
         raise MachineFault(Fault(FaultCode.ADDRESS, index, address))
 
 

@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 
 from tilewright.codesign.price.process import Macro
 
-PORTS = 2
-"""Every storage reads and writes in the same cycle."""
-
 TERMS = 5
 """Of the fit."""
 
@@ -37,13 +34,13 @@ class AccessEnergy:
 
 
 @lru_cache(maxsize=4096)
-def storage_energy(macros: tuple[Macro, ...], words: int, bits: int) -> AccessEnergy | None:
-    """The energy of a storage in the macros that take the least area; None where it is not known.
+def storage_energy(macros: tuple[Macro, ...], words: int, bits: int, ports: int) -> AccessEnergy | None:
+    """The energy of a storage in the macros with so many ports that take the least area; None where it is not known.
 
     No less than that of any smaller storage: where more words come to lie in several macros, of which only one is
     accessed, what it takes to choose that one is not measured.
     """
-    pairs = [macro for macro in macros if macro.ports == PORTS]
+    pairs = [macro for macro in macros if macro.ports == ports]
     energies = [macro_energy(macros, macro.words, macro.bits) for macro in pairs]
     deep = _sizes([macro.words for macro in pairs], words)
     wide = _sizes([macro.bits for macro in pairs], bits)

@@ -145,7 +145,7 @@ class _Clock:
         return Ports(launch, capture)
 
     def _macro_ns(self, storage: Block) -> float:
-        price = storage_price("", (1, storage.depth, kind_of(storage)[1]), self.process)
+        price = storage_price("", (1, storage.depth, kind_of(storage)[1]), self.process, storage.ports_of_macro)
         if price is None:
             return 0.0
         if price.macro.clock_to_output_ns is None:

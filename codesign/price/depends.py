@@ -100,7 +100,7 @@ def _(part: TableMemory) -> Hashable:
 def _(part: NestWalker) -> Hashable:
     names = {operand.memory for walk in part.walks for operand in walk.operands.values()}
     found = [part.machine.memories[name] for name in sorted(names - {DRAM})]
-    memories = tuple((memory.name, memory.depth, memory.banks) for memory in found)
+    memories = tuple((memory.name, memory.depth, memory.stretch_words) for memory in found)
     offset_bits = part.machine.dram.offset_bits if DRAM in names else None
     return part.machine.longest_instruction_bytes, offset_bits, memories, tuple(_of_walk(walk) for walk in part.walks)
 

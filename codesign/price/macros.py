@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price.access_energy import PORTS, storage_energy
+from tilewright.codesign.price.access_energy import storage_energy
 from tilewright.codesign.price.process import Macro, Process
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import Memory
+from tilewright.isa.machine.memory import MOST_MEMORY_PORTS, Memory
 from tilewright.rtl.ports import built_memory, ways_of
 
 
@@ -17,8 +17,8 @@ class MemoryPrice:
     """A memory as `storages` of `words` × `bits`, each of `across` × `deep` macros; only one of `deep` is accessed.
 
     An access to a storage takes `read_pj` or `write_pj`: what one-port macros of the same words and bits take, and less
-    than the real ones will. Where the library has no such macro they are estimated, with `energy_error` as the share
-    that they may be off; None where they cannot be.
+    than real ones with two ports will. Where the library has no such macro they are estimated, with `energy_error` as
+    the share that they may be off; None where they cannot be.
     """
 
     name: str
@@ -55,21 +55,24 @@ class MemoryPrice:
 
 def memory_price(machine: Machine, memory: Memory, process: Process) -> MemoryPrice:
     """The memory in the macros that take the least area, of equal ones the fewest. Raises PriceError without any."""
-    price = storage_price(memory.name, _storages(machine, memory), process)
+    price = storage_price(memory.name, _storages(machine, memory), process, memory.ports)
     if price is None:
-        raise PriceError(f"{process.name} has no macro with {PORTS} ports, which {memory.name} needs")
+        what = f"{memory.ports} port{'s' * (memory.ports > 1)}"
+        raise PriceError(f"{process.name} has no macro with {what}, which {memory.name} needs")
     return price
 
 
-def storage_price(name: str, sizes: tuple[int, int, int], process: Process) -> MemoryPrice | None:
+def storage_price(
+    name: str, sizes: tuple[int, int, int], process: Process, ports: int = MOST_MEMORY_PORTS
+) -> MemoryPrice | None:
     """So many storages of words of bits in the macros that take the least area; None where none has the ports."""
     storages, words, bits = sizes
-    fitting = [macro for macro in process.macros if macro.ports == PORTS]
+    fitting = [macro for macro in process.macros if macro.ports == ports]
     if not fitting:
         return None
     macro = min(fitting, key=lambda each: (_count(each, words, bits) * each.area_um2, _count(each, words, bits)))
     across, deep = -(-bits // macro.bits), -(-words // macro.words)
-    energy = storage_energy(process.macros, words, bits)
+    energy = storage_energy(process.macros, words, bits, ports)
     energies = (None, None, 0.0) if energy is None else (energy.read_pj, energy.write_pj, energy.error)
     return MemoryPrice(name, storages, words, bits, macro, across, deep, *energies)
 

@@ -44,7 +44,7 @@ def allocate(program: TileProgram, starts: Integers | None = None) -> Placement:
     remarks: dict[str, str] = {}
     for memory in program.machine.memories.values():
         items = _waiting_in(memory.name, lifetimes)
-        banked = BankedMemory(memory.name, memory.bank_depth, memory.banks)
+        banked = BankedMemory(memory.name, memory.stretch_words, memory.stretches)
         ring = place_in_ring(banked, items, contending)
         if ring is None:
             packed = pack(items, banked.bank_words)

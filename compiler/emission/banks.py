@@ -15,7 +15,7 @@ REUSE_DISTANCE = 64
 
 @dataclass(frozen=True, slots=True)
 class BankedMemory:
-    """A memory on chip: `banks` banks of `bank_words` words each."""
+    """A memory on chip: `banks` banks of `bank_words` words each; all places are one bank if interleaved."""
 
     name: str
     bank_words: int

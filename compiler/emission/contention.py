@@ -1,7 +1,8 @@
 """Which buffers are used at the same time through the same kind of port, and for about how many cycles.
 
 A bank has one read port and one write port. So two buffers that two engines read at the same time, or that one
-operation reads, should be in different banks.
+operation reads, should be in different banks. Where a bank has one port for both, so should one that is read and one
+that is written.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ class PortColumns(NamedTuple):
     """Accesses on chip, as `kernels.contention` goes through them: those of an operation from `begins[operation]` on.
 
     Of each operation its `engine` and for how many cycles that is `busy`. Of each access its `buffer` and `memory`, by
-    number; so many `words`, read or written from cycle `begin` after the operation's start to before `end`; and whether
-    it `is_first`: where another engine wants the port in the same cycle, that engine waits.
+    number; which `port` of a bank it uses; so many `words`, read or written from cycle `begin` after the operation's
+    start to before `end`; and whether it `is_first`: where another engine wants the port in the same cycle, that engine
+    waits.
     """
 
     begins: Integers
@@ -36,6 +38,7 @@ class PortColumns(NamedTuple):
     busy: Integers
     buffer: Integers
     memory: Integers
+    port: Integers
     is_write: NDArray[np.bool_]
     is_first: NDArray[np.bool_]
     begin: Integers
@@ -91,12 +94,14 @@ def _columns(program: TileProgram) -> PortColumns:
             buffers.append(numbers[operation.bases[operand].buffer])
             rows.append(row)
     memory, words, begin, end, is_write, is_first = np.array(rows, np.int64).reshape(-1, 6).T.copy()
+    has_one_port = np.array([of.has_one_port for of in program.machine.memories.values()])
     return PortColumns(
         begins=np.cumsum(counts),
         engine=engine_numbers(program),
         busy=np.array([work.busy for work in program.of_each(durations)], np.int64),
         buffer=np.array(buffers, np.int64),
         memory=memory,
+        port=np.where(has_one_port[memory], 0, is_write),
         is_write=is_write != 0,
         is_first=is_first != 0,
         begin=begin,

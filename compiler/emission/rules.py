@@ -50,7 +50,7 @@ def _banks(placed: Placed) -> Iterator[Fault]:
     for buffer in _named(placed.tiles):
         if buffer.place in memories:
             address = placed.placement.addresses[buffer.name]
-            legal = legal_address(buffer, address, memories[buffer.place].bank_depth)
+            legal = legal_address(buffer, address, memories[buffer.place].stretch_words)
             if legal != address:
                 yield buffer_fault(buffer, f"address {address} is not aligned, or crosses banks", f"{legal}")
 

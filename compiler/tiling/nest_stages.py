@@ -269,6 +269,6 @@ class NestLowering:
     def _new_tile(self, name: str, step: Step, layout: Layout, beside: int = 0) -> str:
         """A buffer for a tile of results, and for other words beside them, then all within one bank if they fit."""
         memory, words = self._builder.machine.memories[step.format.destination.memory], layout.words + beside
-        is_in_bank = beside > 0 and words <= memory.bank_depth
+        is_in_bank = beside > 0 and words <= memory.stretch_words
         name = f"{self._nest.name}.{name}"
         return self._builder.buffer(name, memory.name, words, layout.group, is_in_bank=is_in_bank)

@@ -207,7 +207,7 @@ class Planner:
         for tensor, layout in list(residency.layouts.items()):
             memory = self._memories[self._home(tensor)]
             is_elsewhere = memory.name != self._memory or tensor in matrices or tensor in self._options.off_chip
-            longest = memory.bank_depth if tensor in in_banks else longest_buffer(memory, layout.group)
+            longest = memory.stretch_words if tensor in in_banks else longest_buffer(memory, layout.group)
             if is_elsewhere or layout.words > longest:
                 residency = residency.without(tensor, self._live)
         return residency
@@ -285,7 +285,7 @@ class Planner:
         for memory in self._memories.values():
             alignment = alignments.get(memory.name, 1)
             free = memory.depth - (taken if memory.name == self._memory else 0)
-            longest = memory.bank_depth if memory.name in in_banks else longest_buffer(memory, alignment)
+            longest = memory.stretch_words if memory.name in in_banks else longest_buffer(memory, alignment)
             room[memory.name] = Room(free, longest, alignment)
         return room
 

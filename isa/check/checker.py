@@ -205,11 +205,11 @@ def _check_operand(program: Program, instruction: Instruction, reach: Reach) -> 
         return [(FindingCode.ADDRESS, f"{operand.name} {fact}")]
     if operand.block == 1:
         return ()
-    straddling = _straddling_word(instruction, operand, memory.bank_depth)
+    straddling = _straddling_word(instruction, operand, memory.stretch_words)
     if straddling is None:
         return ()
     fact = f"the block of {operand.block} words from {straddling:#x} lies across two banks of {memory.name}"
-    return [(FindingCode.ADDRESS, f"{operand.name}: {fact} ({memory.bank_depth:#x} words each); move its base")]
+    return [(FindingCode.ADDRESS, f"{operand.name}: {fact} ({memory.stretch_words:#x} words each); move its base")]
 
 
 def _check_region(
@@ -235,13 +235,13 @@ def _check_region(
         )
 
 
-def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int) -> int | None:
+def _straddling_word(instruction: Instruction, operand: Operand, stretch_words: int) -> int | None:
     """The first word of a block that does not lie in one bank, or None."""
     format = instruction.format
     if operand is facet_of(format.engine.template).row_by_row(format):
         return None
     starts = affine_ranges(instruction.base(operand.name), operand_steps(instruction, operand), 1)
-    boundary = (starts[:, 0] // bank_depth + 1) * bank_depth
+    boundary = (starts[:, 0] // stretch_words + 1) * stretch_words
     first_bad = np.maximum(starts[:, 0], boundary - operand.block + 1)
     is_bad = first_bad < starts[:, 1]
     return int(first_bad[is_bad][0]) if is_bad.any() else None

@@ -29,6 +29,7 @@ from tilewright.isa.machine.encoding import (
 from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.templates.lookups import table_violations
+from tilewright.isa.templates.memory_ports import memory_port_violations
 from tilewright.isa.templates.shared_ports import shared_ports
 from tilewright.isa.templates.table import facet_of
 
@@ -289,3 +290,4 @@ class InstructionReader:
         yield from shared_ports(formats)
         if self._machine.is_array_known:
             yield from table_violations(formats, self._machine.memories)
+            yield from memory_port_violations(formats, self._machine.memories)

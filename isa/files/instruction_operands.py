@@ -113,11 +113,11 @@ class OperandReader:
             )
             return None
         memory = self._machine.memories.get(place)
-        if memory is not None and self._machine.is_array_known and not 1 <= block <= memory.bank_depth:
+        if memory is not None and self._machine.is_array_known and not 1 <= block <= memory.stretch_words:
             self._reader.complain(
                 tree.where,
                 path,
-                f"a block of {block} words; expected 1 to {memory.bank_depth}, the words of a bank of {place}",
+                f"a block of {block} words; expected 1 to {memory.stretch_words}, the words of a bank of {place}",
             )
             return None
         element = memory.element if memory is not None else BYTE

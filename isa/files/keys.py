@@ -28,7 +28,7 @@ from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS
 from tilewright.isa.machine.engine import Direction, Template
 from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, Counting
-from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.machine.memory import DRAM, MOST_MEMORY_PORTS, Interleave
 from tilewright.isa.templates.dma import MOST_PORTS
 from tilewright.isa.templates.table import facet_of
 from tilewright.isa.timing import BURST_BEATS
@@ -64,7 +64,17 @@ MEMORY_KEYS = {
     "width": Key(SIZE, "Elements in a word."),
     "depth": Key(DEPTH, "Its size in words, a multiple of banks; or say kib.", is_needed=False),
     "kib": Key(Whole(1, 1 << 16), "Its size in units of 1024 bytes, rounded down to whole words.", is_needed=False),
-    "banks": Key(Whole(1, 64), "Contiguous banks, each with one read and one write port."),
+    "banks": Key(Whole(1, 64), "Banks, each with ports of its own."),
+    "ports": Key(
+        Whole(1, MOST_MEMORY_PORTS),
+        "Ports of a bank: 2, one that reads and one that writes, if left out; 1 does either in a cycle.",
+        is_needed=False,
+    ),
+    "interleave": Key(
+        Word(tuple(interleave.value for interleave in Interleave)),
+        "words: consecutive words lie in consecutive banks, a power of two of them; none, if left out: in one bank.",
+        is_needed=False,
+    ),
 }
 
 MEMORY = Section(MEMORY_KEYS, exactly_one_of=("depth", "kib"))

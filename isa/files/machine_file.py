@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from functools import lru_cache
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import yaml
@@ -30,7 +32,17 @@ from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, Counting, Machine
-from tilewright.isa.machine.memory import BYTE_BITS, DRAM, Dram, Element, Memory, integer_element, structured_element
+from tilewright.isa.machine.memory import (
+    BYTE_BITS,
+    DRAM,
+    MOST_MEMORY_PORTS,
+    Dram,
+    Element,
+    Interleave,
+    Memory,
+    integer_element,
+    structured_element,
+)
 
 MORE = f"there may be more than these {MOST_COMPLAINTS} faults; correct them first"
 
@@ -42,6 +54,8 @@ class MachineFileError(IsaError):
         super().__init__("\n".join(complaints))
         self.complaints = tuple(complaints)
 
+
+_Choice = TypeVar("_Choice", bound=Enum)
 
 _BUILT: WeakValueDictionary[str, Machine] = WeakValueDictionary()
 """Machines by their text, as long as something holds them: what was found for a machine is found again."""
@@ -160,24 +174,21 @@ class _Builder:
             unread.remove(name)
 
     def _read_rounding(self, tree: Tree | None) -> None:
-        words = [rounding.value for rounding in Rounding]
-        if tree is None:
-            return
-        word = self.reader.word(tree, "rounding")
-        if word in words:
-            self._rounding = Rounding(word)
-        else:
-            self.reader.complain(tree.where, "rounding", f"expected {', '.join(words)}, not {tree.kind}")
+        self._rounding = self._choice(tree, "rounding", Rounding.EVEN)
 
     def _read_counting(self, tree: Tree | None) -> Counting:
-        words = [counting.value for counting in Counting]
+        return self._choice(tree, "counters", Counting.ALL)
+
+    def _choice(self, tree: Tree | None, path: str, default: _Choice) -> _Choice:
+        """The member of a closed set that a word names; `default` if it is left out."""
+        words = [choice.value for choice in type(default)]
         if tree is None:
-            return Counting.ALL
-        word = self.reader.word(tree, "counters")
+            return default
+        word = self.reader.word(tree, path)
         if word in words:
-            return Counting(word)
-        self.reader.complain(tree.where, "counters", f"expected {', '.join(words)}, not {tree.kind}")
-        return Counting.ALL
+            return type(default)(word)
+        self.reader.complain(tree.where, path, f"expected {', '.join(words)}, not {tree.kind}")
+        return default
 
     def _read_dram(self, tree: Tree | None) -> Dram:
         keys = self.reader.mapping(tree, "dram", DRAM_KEYS)
@@ -227,7 +238,17 @@ class _Builder:
         if depth < banks or depth % banks:
             self.reader.complain(size.where, path, f"{depth} words do not divide into {banks} banks")
             depth = max(1, depth // banks) * banks  # a stand-in, so that one fault is reported once
-        return Memory(name, element, width, depth, banks)
+        ports = self.reader.number(keys, path, "ports", MEMORY.keys) if "ports" in keys else MOST_MEMORY_PORTS
+        return Memory(name, element, width, depth, banks, ports, self._interleave(keys, path, banks))
+
+    def _interleave(self, keys: Mapping[str, Tree], path: str, banks: int) -> Interleave:
+        path = f"{path}.interleave"
+        chosen = self._choice(keys.get("interleave"), path, Interleave.NONE)
+        if chosen is Interleave.WORDS and banks & (banks - 1):
+            message = f"words cannot be interleaved over {banks} banks; expected a power of two of banks, or none"
+            self.reader.complain(keys["interleave"].where, path, message)
+            return Interleave.NONE
+        return chosen
 
     def _element(self, tree: Tree | None, path: str) -> Element | None:
         if tree is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import IntegerType
@@ -83,11 +84,23 @@ def structured_element(types: Mapping[str, IntegerType]) -> Element:
     return Element(None, tuple(fields), max(BYTE_BITS, storage_bits(low_bit)))
 
 
+class Interleave(StrEnum):
+    """Which bank holds a word: consecutive words lie in consecutive banks, or a bank holds consecutive words."""
+
+    WORDS = "words"
+    NONE = "none"
+
+
+MOST_MEMORY_PORTS = 2
+"""Ports that a bank has if the machine's file does not say: one that reads and one that writes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An on-chip memory of `depth` words in `banks` contiguous banks, each with one read and one write port.
+    """An on-chip memory of `depth` words in `banks` banks.
 
-    A port moves up to the widest block that an engine's single access asks for: consecutive words from any address.
+    A bank has one read and one write port, or one port that does either. A port moves up to the widest block that an
+    engine's single access asks for: consecutive words from any address. With banks interleaved by words, it moves one.
     """
 
     name: str
@@ -95,6 +108,8 @@ class Memory:
     width: int  # elements in a word
     depth: int  # words
     banks: int
+    ports: int = MOST_MEMORY_PORTS
+    interleave: Interleave = Interleave.NONE
 
     @property
     def word_bytes(self) -> int:
@@ -106,8 +121,27 @@ class Memory:
 
     @property
     def bank_depth(self) -> int:
-        """Words in a bank; word `w` is in bank `w // bank_depth`."""
+        """Words in a bank; word `w` is in bank `w // bank_depth`, or `w % banks` if words are interleaved."""
         return self.depth // self.banks
+
+    @property
+    def has_one_port(self) -> bool:
+        """Whether a bank either reads or writes in a cycle."""
+        return self.ports == 1
+
+    @property
+    def is_interleaved(self) -> bool:
+        return self.interleave is Interleave.WORDS
+
+    @property
+    def stretch_words(self) -> int:
+        """Consecutive words that a block must not leave: those of a bank, or all where words are interleaved."""
+        return self.depth if self.is_interleaved else self.bank_depth
+
+    @property
+    def stretches(self) -> int:
+        """How many of these the memory has: its banks, or one. Placing a buffer chooses between them."""
+        return self.depth // self.stretch_words
 
     @property
     def address_bits(self) -> int:

@@ -118,6 +118,6 @@ def bus_key(machine: Machine) -> Hashable:
     instructions = tuple(
         (of.engine.name, of.mnemonic, of.loops, of.fields, of.operands) for of in machine.formats.values()
     )
-    sizes = tuple((m.name, m.word_bytes, m.depth, m.banks) for m in machine.memories.values())
+    sizes = tuple((m.name, m.word_bytes, m.depth, m.banks, m.ports, m.interleave) for m in machine.memories.values())
     engines = tuple((engine.name, engine.settings) for engine in machine.engines.values())
     return machine.dram, machine.longest_instruction_bytes, engines, sizes, instructions

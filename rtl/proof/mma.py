@@ -11,11 +11,11 @@ from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE, InstructionForma
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import is_transposing, systolic_weights
-from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.isa.timing import MMA_SUM, MMA_WEIGHT_LEAD, mma_read, mma_write
 from tilewright.rtl.arrays import array_names, plain_type, weight_elements
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
-from tilewright.rtl.proof.nest import in_one_bank, walker_claims
+from tilewright.rtl.proof.nest import bank_of, in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import natural, number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
@@ -33,6 +33,8 @@ def mma_engine(machine: Machine, engine: Engine) -> Subject:
     }
     if len(weight_elements(machine, engine)) > 1:
         claims["mma: weights are elements of the type that the instruction says"] = unit.element_goals
+    if unit.sums_memory.has_one_port:
+        claims["mma: never reads and writes sums of one bank at once"] = unit.apart_goals
     if unit.engine.can_transpose:
         claims["mma: transposes the tiles of the instructions that say so"] = unit.orientation_goals
     return Subject(
@@ -50,6 +52,7 @@ class _Engine:
         self.engine = engine
         self.machine = engine.machine
         self.memories = engine.machine.memories
+        self.sums_memory = self.memories[engine.sums.memory]
 
     # -- weights -----------------------------------------------------------------------------------------------------
 
@@ -207,6 +210,43 @@ class _Engine:
             Goal("adds", [], vectors.holds("adds") == self.adds(vectors)),
             *(self.accumulate_goal(format, nets) for format in self.engine.formats),
         ]
+
+    def apart_goals(self, nets: Part) -> list[Goal]:
+        """A vector that adds is not so far behind another that it reads the bank in which that one writes."""
+        vectors, chain = nets.part("vectors"), self.chain
+        known = partial(self.knows_taken_banks, nets)
+        apart = partial(self.are_apart, nets)
+        reads_and_writes = z3.And(nets.holds("c_read__valid"), nets.holds("c_write__valid"))
+        read, written = (self.bank(nets.natural(f"{port}__address")) for port in ("c_read", "c_write"))
+        is_in_memory = self.in_bank_of_sums(vectors.part("walker"), vectors.part("walker").signed("address_c"))
+        given = [known(0), self.knows_format(nets, 0), z3.Implies(vectors.holds("issues"), is_in_memory)]
+        pairs = list(zip(chain, chain[MMA_SUM:], strict=False))
+        return [
+            Goal("reset", [nets.run.starts_from_reset()], z3.And(known(0), *(apart(*pair, 0) for pair in pairs))),
+            Goal("banks of earlier vectors", given, known(1)),
+            Goal("apart", [*given, *(apart(*pair, 0) for pair in pairs)], z3.And(*(apart(*pair, 1) for pair in pairs))),
+            Goal("at once", [*(apart(*pair, 0) for pair in pairs), reads_and_writes], read != written),
+        ]
+
+    def bank(self, address: z3.BitVecRef) -> z3.BitVecRef:
+        return bank_of(address, self.sums_memory)
+
+    def knows_taken_banks(self, nets: Part, cycle: int) -> z3.BoolRef:
+        """The registers of the vectors that issued last have what is on its way behind them."""
+        claims = []
+        for count, at in enumerate(self.chain[:MMA_SUM], 1):
+            has_issued, bank = nets.holds(f"is_{at}", cycle), f"vectors.bank_of_sums_{count}"
+            claims.append(nets.holds(f"vectors.has_issued_{count}", cycle) == has_issued)
+            if nets.has(bank):
+                known = nets.natural(bank, cycle) == self.bank(self.address(nets, at, cycle))
+                claims.append(z3.Implies(has_issued, known))
+        return z3.And(*claims)
+
+    def are_apart(self, nets: Part, later: str, earlier: str, cycle: int) -> z3.BoolRef:
+        """Not both on their way, the later one to add, to sums in one bank."""
+        both = [nets.holds(f"is_{later}", cycle), nets.holds(f"is_{earlier}", cycle), self.flag(nets, later, 1, cycle)]
+        later_bank, earlier_bank = (self.bank(self.address(nets, at, cycle)) for at in (later, earlier))
+        return z3.Not(z3.And(*both, later_bank == earlier_bank))
 
     def of_each(self, walker: Part, claim: Callable[[InstructionFormat], z3.BoolRef]) -> z3.BoolRef:
         """What is claimed of the instruction that a walker has: each format has a number there, if it has several."""

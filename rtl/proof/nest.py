@@ -11,7 +11,7 @@ from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.templates.vector_walk import ROWS, vector_walk
 from tilewright.rtl.nest import NestWalker, Walk, whole_walk
 from tilewright.rtl.proof.netlist import Part, Run, netlist
-from tilewright.rtl.proof.numbers import number, signed
+from tilewright.rtl.proof.numbers import number, one_if, signed
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.vector import operands_by_slot
 
@@ -288,9 +288,19 @@ class _Nest:
 
 def in_one_bank(address: z3.BitVecRef, memory: Memory, block: int) -> z3.BoolRef:
     """Some bank holds all words of a block."""
-    size = memory.bank_depth
-    banks = range(memory.banks)
+    size = memory.stretch_words
+    banks = range(memory.stretches)
     return z3.Or(*(z3.And(address >= bank * size, address + block <= (bank + 1) * size) for bank in banks))
+
+
+def bank_of(address: z3.BitVecRef, memory: Memory) -> z3.BitVecRef:
+    """The number of the bank that holds a word of the memory."""
+    if memory.is_interleaved:
+        return address & (memory.banks - 1)
+    bank = number(0)
+    for first in range(memory.bank_depth, memory.depth, memory.bank_depth):
+        bank = bank + one_if(z3.UGE(address, first))
+    return bank
 
 
 def _extended(bits: z3.BitVecRef, width: int) -> z3.BitVecRef:

@@ -14,6 +14,7 @@ from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.memory import BankedMemory, Requester
 from tilewright.rtl.ports import MemoryPort, built_memory, read_ports, write_ports
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
+from tilewright.rtl.proof.nest import bank_of
 from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
@@ -30,11 +31,15 @@ class PortedMemory:
     @property
     def key(self) -> Hashable:
         """Those with equal keys have the same ports, but for the width of their words."""
-        return self.memory.depth, self.memory.banks, self.reads, self.writes
+        memory = self.memory
+        return memory.depth, memory.banks, memory.ports, memory.interleave, self.reads, self.writes
 
     @property
     def arbiters(self) -> set[tuple[int, int]]:
         """Requesters and privileged ones of its arbiters."""
+        if self.memory.has_one_port:
+            privileged = sum(requester.is_privileged for requester in (*self.reads, *self.writes))
+            return {(len(self.reads) + len(self.writes), privileged)}
         sides = [side for side in (self.reads, self.writes) if side]
         return {(len(side), sum(requester.is_privileged for requester in side)) for side in sides}
 
@@ -106,6 +111,8 @@ def memory_ports(ported: PortedMemory) -> Subject:
     ports = _Ports(memory, ported.reads, ported.writes)
     sides = {"reads": (ported.reads, ports.read_goals), "writes": (ported.writes, ports.write_goals)}
     claims = {f"{memory.name}: {side} go to one bank each": goals for side, (ports, goals) in sides.items() if ports}
+    if memory.has_one_port:
+        claims[f"{memory.name}: a bank reads or writes"] = ports.access_goals
     banks = [f"bank{bank}" for bank in range(memory.banks)]
     return Subject(netlist(unit, without=banks), claims_of_whole(claims, INDUCTIVE))
 
@@ -122,6 +129,8 @@ class _Ports:
         """A port asks for words of a bank."""
         address, size = nets.natural(f"{port}__address"), self.memory.bank_depth
         inside = z3.And(z3.ULE(number(bank * size), address), z3.ULT(address, (bank + 1) * size))
+        if self.memory.is_interleaved:
+            inside = bank_of(address, self.memory) == bank
         return z3.And(nets.holds(f"{port}__valid"), z3.Not(nets.holds("halt")), inside)
 
     def grants(self, nets: Part, port: str, bank: int) -> z3.BoolRef:
@@ -129,13 +138,20 @@ class _Ports:
 
     def given(self, nets: Part, ports: Sequence[str]) -> list[z3.BoolRef]:
         """Addresses are in the memory, and the arbiters' turns in their range, as is proved of arbiters."""
-        inside = [z3.ULT(nets.natural(f"{port}__address"), self.memory.depth) for port in ports]
+        asked = self.all_ports if self.memory.has_one_port else ports
+        inside = [z3.ULT(nets.natural(f"{port}__address"), self.memory.depth) for port in asked]
         return inside + [
             self.turn_in_range(nets, side, bank) for side in self.sides for bank in range(self.memory.banks)
         ]
 
     @property
+    def all_ports(self) -> list[str]:
+        return [f"read_{reader.name}" for reader in self.reads] + [f"write_{writer.name}" for writer in self.writes]
+
+    @property
     def sides(self) -> dict[str, tuple[Requester, ...]]:
+        if self.memory.has_one_port:
+            return {"access": (*self.reads, *self.writes)}
         return {"read": self.reads, "write": self.writes}
 
     def turn_in_range(self, nets: Part, side: str, bank: int) -> z3.BoolRef:
@@ -156,7 +172,25 @@ class _Ports:
             Goal("only who asks", given, nowhere),
         ]
 
+    def access_goals(self, nets: Part) -> list[Goal]:
+        """Of a bank with one port: one access of all that ask, a read or a write, in the order of their right to it."""
+        given, goals = self.given(nets, self.all_ports), []
+        first = [f"read_{reader.name}" for reader in self.reads if reader.is_privileged]
+        first += [f"write_{writer.name}" for writer in self.writes]
+        for bank in range(self.memory.banks):
+            goals += self.turn_goals(nets, self.all_ports, bank)
+            unit = nets.part(f"bank{bank}")
+            both = z3.And(unit.holds("read"), unit.at("write_words") != 0)
+            goals.append(Goal("read or write", given, z3.Not(both)))
+            for position, port in enumerate(first):
+                before = [z3.Not(self.is_at(nets, other, bank)) for other in first[:position]]
+                wins = [*given, *before, self.is_at(nets, port, bank)]
+                goals.append(Goal("in order", wins, nets.holds(f"{port}__granted")))
+        return goals
+
     def place(self, nets: Part, port: str, bank: int) -> z3.BitVecRef:
+        if self.memory.is_interleaved:
+            return z3.LShR(nets.natural(f"{port}__address"), self.memory.banks.bit_length() - 1)
         return nets.natural(f"{port}__address") - bank * self.memory.bank_depth
 
     def read_goals(self, nets: Part) -> list[Goal]:
@@ -164,7 +198,7 @@ class _Ports:
         ports, goals = [f"read_{reader.name}" for reader in self.reads], []
         given = self.given(nets, ports)
         for bank in range(self.memory.banks):
-            goals += self.turn_goals(nets, ports, bank)
+            goals += [] if self.memory.has_one_port else self.turn_goals(nets, ports, bank)
             unit = nets.part(f"bank{bank}")
             for port in ports:
                 data = nets.at(f"{port}__data", 1)
@@ -184,7 +218,7 @@ class _Ports:
         ports, goals = [f"write_{writer.name}" for writer in self.writes], []
         given = self.given(nets, ports)
         for bank in range(self.memory.banks):
-            goals += self.turn_goals(nets, ports, bank)
+            goals += [] if self.memory.has_one_port else self.turn_goals(nets, ports, bank)
             unit = nets.part(f"bank{bank}")
             nobody = z3.Not(z3.Or(*(self.grants(nets, port, bank) for port in ports)))
             goals.append(Goal("nothing", [*given, nobody], unit.at("write_words") == 0))

@@ -121,12 +121,15 @@ def _dump(machine: Machine) -> Iterator[str]:
             word = ", ".join(f"{lane}[row]" for lane in reversed(_lanes(memory)))
             yield f"for (int row = 0; row < {memory.depth}; row++) tilewright_dump({number}, row, {{{word}}});"
             continue
-        ways, bank_depth = ways_of(machine, memory), built_memory(machine, memory).bank_depth
+        ways, built = ways_of(machine, memory), built_memory(machine, memory)
         for storage, bank, way, rows in _storages(machine, memory):
             place = f"row * {ways} + {way}"
+            word = f"{bank * built.bank_depth} + {place}"
+            if built.is_interleaved:
+                word = f"{bank} + {built.banks} * ({place})"
             yield (
-                f"for (int row = 0; row < {rows}; row++) if ({place} < {bank_depth}) "
-                f"tilewright_dump({number}, {bank * bank_depth} + {place}, {storage}[row]);"
+                f"for (int row = 0; row < {rows}; row++) if ({place} < {built.bank_depth}) "
+                f"tilewright_dump({number}, {word}, {storage}[row]);"
             )
 
 

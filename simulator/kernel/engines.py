@@ -8,9 +8,9 @@ from tilewright.isa.kernels import part_of_kernel
 from tilewright.simulator.kernel.dispatch import fetch_burst, request_fetch, request_read
 from tilewright.simulator.kernel.dma import ask_word, start_load, start_store, step_load, step_store
 from tilewright.simulator.kernel.layout import LOAD, STORE, SYSTOLIC, VECTOR
-from tilewright.simulator.kernel.ports import arbitrate_reads, takes_read, takes_write
+from tilewright.simulator.kernel.ports import arbitrate_reads, note_write, takes_read, takes_write
 from tilewright.simulator.kernel.systolic import ask_vector, start_systolic, step_systolic
-from tilewright.simulator.kernel.vector import ask_sources, start_vector, step_vector
+from tilewright.simulator.kernel.vector import ask_sources, result_port, start_vector, step_vector
 
 
 @part_of_kernel
@@ -44,18 +44,32 @@ def ask_reads(m, code, q, t):
 
 
 @part_of_kernel
+def note_writes(m, q, t):
+    """Every write that asks for a bank in this cycle, whether it gets it or not; none where engines are apart."""
+    for row in range(len(m.arrays)):
+        note_write(m, q, m.arrays[row].c_write_port, t)
+    for row in range(len(m.vectors)):
+        note_write(m, q, result_port(m, m.vectors[row], q, t), t)
+    for row in range(len(m.loads)):
+        if m.loads[row].writer_held:
+            note_write(m, q, m.loads[row].writer_port, t)
+
+
+@part_of_kernel
 def step_arrays(m, code, q, t, others_ask):
     """Requests of arrays, all reads of memories on chip, and what arrays do."""
     for row in range(len(m.arrays)):
         ask_vector(m, m.arrays[row], code, q, t)
+    if m.one_port_banks and not m.is_apart:
+        note_writes(m, q, t)
     is_arbitrated = others_ask or len(m.arrays) > 1
     if is_arbitrated:
         for row in range(len(m.arrays)):
             q[m.at_ask + m.arrays[row].requester] = m.arrays[row].a_port
-        arbitrate_reads(m, q)
+        arbitrate_reads(m, q, t)
     for row in range(len(m.arrays)):
         a = m.arrays[row]
-        is_granted = q[m.at_grant + a.requester] != 0 if is_arbitrated else takes_read(m, a, q)
+        is_granted = q[m.at_grant + a.requester] != 0 if is_arbitrated else takes_read(m, a, q, t)
         step_systolic(m, a, code, q, t, is_granted)
 
 

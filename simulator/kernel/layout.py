@@ -74,14 +74,15 @@ def record(*names: str, places: Sequence[str] = (), rows: Mapping[str, Rows] | N
 
 
 RINGS = (
-    *("port_of_word", "read_turn", "written_at", "ask", "grant", "asker"),
+    *("port_of_word", "read_turn", "written_at", "one_port", "asked_at", "ask", "grant", "asker"),
     *("dispatched_at", "started_at", "retired_at"),
 )
 """What `q` holds for the machine as a whole, each as a stretch of its own.
 
-`read_turn`: by port, who was granted last. `written_at`: by port, the last cycle in which something was written. `ask`:
-the port that each requester asks in this cycle, or -1; `asker`: its engine. Requesters take turns: vectors of arrays,
-sources of vector engines, DMA engines that read.
+`read_turn`: by port, who was granted last. `written_at`: by port, the last cycle in which something was written.
+`one_port`: by port, whether it is the only one of its bank; `asked_at`: of such a port, the last cycle in which a write
+asked for it. `ask`: the port that each requester asks in this cycle, or -1; `asker`: its engine. Requesters take turns:
+vectors of arrays, sources of vector engines, DMA engines that read.
 """
 
 PORT_RINGS = ("read_owner", "read_first", "read_beats", "response_at", "response_last", "response_owner")
@@ -108,6 +109,7 @@ def machine_record(engines: int, ports: int, rows: Mapping[str, Rows]) -> np.dty
         # sizes and latencies
         *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "dma_window"),
         *("assembly_bytes", "requesters", "loops", "words", "instructions", "read_slots", "response_slots"),
+        "one_port_banks",
         *("is_apart", "ideal_engines"),
         # fetch and dispatch
         *("program_beats", "beats_asked", "fetch_reserved", "fetch_held", "assembled", "dispatched_all"),

@@ -1,10 +1,17 @@
-"""The ports of the on-chip memories: who reads and who writes in a cycle."""
+"""The ports of the on-chip memories: who reads and who writes in a cycle.
+
+A port has the number of its bank. A bank with one port serves the reads of arrays that do not ask first, then writes,
+then other reads; so that reads know it, the writes of a cycle are noted before.
+"""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 from __future__ import annotations
 
 from tilewright.isa.kernels import part_of_kernel
+
+NOBODY = -1
+"""An asker that is no engine."""
 
 
 @part_of_kernel
@@ -18,13 +25,28 @@ def is_array_port(m, port, asker):
 
 
 @part_of_kernel
-def arbitrate_reads(m, q):
+def note_write(m, q, port, t):
+    """Note that a write asks for a bank in this cycle: of a bank with one port, no other read has it then."""
+    if port >= 0 and q[m.at_one_port + port]:
+        q[m.at_asked_at + port] = t
+
+
+@part_of_kernel
+def is_taken(m, q, port, asker, t):
+    """Whether a port goes to the c or w of an array, or to a write. Apart, an engine knows its own array alone."""
+    if is_array_port(m, port, asker):
+        return True
+    return m.one_port_banks > 0 and q[m.at_asked_at + port] == t
+
+
+@part_of_kernel
+def arbitrate_reads(m, q, t):
     """The c and w of arrays win; the others take turns on each port. Apart, only those of one engine do."""
     count = m.requesters
     for k in range(count):
         port = q[m.at_ask + k]
         q[m.at_grant + k] = 0
-        if port < 0 or is_array_port(m, port, q[m.at_asker + k]):
+        if port < 0 or is_taken(m, q, port, q[m.at_asker + k], t):
             continue
         wins = 1
         for j in range(count):
@@ -39,9 +61,9 @@ def arbitrate_reads(m, q):
 
 
 @part_of_kernel
-def takes_read(m, a, q):
+def takes_read(m, a, q, t):
     """The same, where nobody but one array asks: whether its read has the port."""
-    if a.a_port < 0 or is_array_port(m, a.a_port, a.number):
+    if a.a_port < 0 or is_taken(m, q, a.a_port, a.number, t):
         return False
     q[m.at_read_turn + a.a_port] = a.requester
     return True
@@ -52,6 +74,10 @@ def takes_write(m, q, port, t):
     """Whether a write has its port in this cycle: the first that wants it, so ask in the order of their right to it."""
     if port < 0:
         return False
-    is_free = m.is_apart or q[m.at_written_at + port] != t
+    if m.is_apart:
+        return True
+    if m.one_port_banks and q[m.at_one_port + port] and is_array_port(m, port, NOBODY):
+        return False
+    is_free = q[m.at_written_at + port] != t
     q[m.at_written_at + port] = t
     return is_free

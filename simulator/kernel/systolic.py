@@ -115,6 +115,19 @@ def ask_vector(m, a, code, q, t):
     q[a.at_c_read + a.slot] = -1
     a.w_port = weight_port(m, a, code, q)
     a.a_port = vector_port(m, a, code, q, t)
+    a.waits_for_sums = 0
+    if m.one_port_banks and a.a_port >= 0 and must_not_add(m, a, q):
+        a.waits_for_sums = 1
+        a.a_port = -1
+
+
+@part_of_kernel
+def must_not_add(m, a, q):
+    """Whether the next vector would read its sums from a bank with one port in the cycle in which it is written."""
+    port = port_of(m, q, a.c_word)
+    if m.is_apart or not a.is_adding or not q[m.at_one_port + port]:
+        return False
+    return q[a.at_c_write + wrapped(a.slot + a.read, a.slots)] == port
 
 
 @part_of_kernel
@@ -127,7 +140,7 @@ def step_systolic(m, a, code, q, t, is_granted):
     if is_granted:
         issue_vector(m, a, code, q, t)
         e.activity = BUSY
-    elif a.a_port >= 0:
+    elif a.a_port >= 0 or a.waits_for_sums:
         e.activity = STALL_PORT
     if a.active:
         tiles = code[a.instruction, GROUP]

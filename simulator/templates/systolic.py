@@ -33,6 +33,7 @@ RECORDS = {
         *("active", "instruction", "weight_tile", "weight_row", "weight_word", "vector_tile", "vector_index"),
         *("first_row_0", "first_row_1", "last_vector", "a_word", "c_word", "is_adding", "in_flight", "slot"),
         *("c_read_port", "c_write_port", "w_port", "a_port"),  # in this cycle, or -1
+        "waits_for_sums",  # whether the next vector would read its sums where others are written then
         places=("number", "requester", *(f"at_{name}" for name in RINGS)),
     )
 }

@@ -15,7 +15,7 @@ def meet(a, one, other, start, other_start):
     An access that always waits for another goes on after the cycles that they have in common: until the other ends, its
     words are in the way.
     """
-    if a.buffer[one] == a.buffer[other] or a.memory[one] != a.memory[other] or a.is_write[one] != a.is_write[other]:
+    if a.buffer[one] == a.buffer[other] or a.memory[one] != a.memory[other] or a.port[one] != a.port[other]:
         return -1
     begin = max(a.begin[one] + start, a.begin[other] + other_start)
     cycles = min(a.end[one] + start, a.end[other] + other_start) - begin

@@ -126,4 +126,4 @@ def test_no_smaller_memory_is_cheap_because_it_is_not_measured() -> None:
 
 def test_without_measured_macros_an_energy_is_unknown() -> None:
     silent = tuple(dataclasses.replace(macro, read_pj=None, write_pj=None) for macro in MACROS)
-    assert storage_energy(silent, 64, 32) is None
+    assert storage_energy(silent, 64, 32, 2) is None

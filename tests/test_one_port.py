@@ -1,0 +1,12 @@
+"""Banks with one port, and words interleaved over banks: the hardware takes the cycles that the model says."""
+
+import pytest
+
+from tests.one_port import one_port_machine
+from tests.test_simulator_equals_rtl import assert_equal, random_jobs
+
+
+@pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 1, 2, 3))])
+def test_random_programs_on_random_ports(seed: int) -> None:
+    machine, seeds = one_port_machine(seed), range(100 * seed, 100 * seed + 24)
+    assert_equal(machine, random_jobs(machine, seeds, 24), seeds)

@@ -327,6 +327,7 @@ class VectorIssuer(wiring.Component):
         m = Module()
         m.submodules.walker = walker = self.walker
         accumulates, may_ask = Signal(name="accumulates", reset_less=True), Signal()
+        asks = may_ask & ~walker.fault
         m.d.comb += [
             walker.start.eq(self.start),
             walker.bits.eq(self.bits),
@@ -334,7 +335,7 @@ class VectorIssuer(wiring.Component):
             may_ask.eq(self.is_active & (~self.is_first_of_tile | self.build_tile_rules(m)) & ~self.halt),
             self.fault.eq(may_ask & walker.fault),
             self.fault_address.eq(walker.fault_address),
-            self.asks.eq(self.build_asks(m, may_ask & ~walker.fault)),
+            self.asks.eq(asks & ~self.waits_for_sums if self.may_wait_for_sums else asks),
             self.issues.eq(self.asks & self.granted),
             self.issues_last.eq(self.issues & walker.last),
             self.is_first_of_tile.eq(walker.is_first["tile"]),
@@ -342,6 +343,8 @@ class VectorIssuer(wiring.Component):
             self.activations_address.eq(walker.address["a"]),
             self.sums_address.eq(walker.address["c"]),
         ]
+        if self.may_wait_for_sums:
+            m.d.comb += self.waits_for_sums.eq(asks & self.adds & self.build_is_bank_written(m))
         if self.has_mask:
             walker.select(m, self.words, lambda walk: Const((1 << walk.operands["c"].block) - 1))
         with m.If(self.issues_last):
@@ -355,15 +358,11 @@ class VectorIssuer(wiring.Component):
                         m.d.sync += accumulates.eq(flag)
         return m
 
-    def build_asks(self, m: Module, may_ask: Value) -> Value:
-        """Where banks have one port, not if the vector `MMA_SUM` before writes its sums where this one reads then."""
-        if not self.may_wait_for_sums:
-            return may_ask
+    def build_is_bank_written(self, m: Module) -> Value:
+        """Whether the bank of this vector's sums is written when it would read them: by the vector `MMA_SUM` before."""
         bank = bank_of(self.sums, self.sums_address[: self.sums.address_bits])
         written = delayed(m, bank, MMA_SUM, "bank_of_sums")
-        has_issued = delayed(m, self.issues, MMA_SUM, "has_issued", reset_less=False)
-        m.d.comb += self.waits_for_sums.eq(may_ask & self.adds & has_issued & (written == bank))
-        return may_ask & ~self.waits_for_sums
+        return delayed(m, self.issues, MMA_SUM, "has_issued", reset_less=False) & (written == bank)
 
     def build_tile_rules(self, m: Module) -> Value:
         """Whether the first vector of a tile may ask: its weights are on their way, and the last tile's sums as well.

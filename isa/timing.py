@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 
 from tilewright.isa.language.expressions import Expr, walk
@@ -17,6 +18,7 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import WORD_BYTES, InstructionFormat
 from tilewright.isa.machine.engine import Engine, Systolic, Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
 
 # -- fetch and the bus -------------------------------------------------------------------------------------------------
 
@@ -87,6 +89,28 @@ MMA_SUM = 2
 Where a bank of sums has one port, a vector that adds does not issue so many cycles after one whose sums are in the same
 bank: it would read the bank in the cycle in which that one writes it.
 """
+
+
+def adding_rate(memory: Memory) -> Fraction:
+    """Vectors that issue in a cycle, at best, if each adds to sums in the word behind those of the one before it.
+
+    Of banks with one port: with 4, interleaved, one a cycle; with 2, two in three cycles; in one bank, one in two.
+    """
+    if not memory.has_one_port:
+        return Fraction(1)
+    issued: list[int] = []  # of each vector, the cycle; its bank follows from its number
+    banks = memory.banks if memory.is_interleaved else 1
+    while len(issued) < ADDING_VECTORS:
+        cycle = issued[-1] + 1 if issued else 0
+        while cycle - MMA_SUM in issued and issued.index(cycle - MMA_SUM) % banks == len(issued) % banks:
+            cycle += 1
+        issued.append(cycle)
+    half = ADDING_VECTORS // 2  # the first ones find nothing before them
+    return Fraction(ADDING_VECTORS - half, issued[-1] - issued[half - 1])
+
+
+ADDING_VECTORS = 48
+"""After so many, vectors that wait for the banks of their sums have found their rhythm."""
 
 
 def mma_write(array: Systolic) -> int:
@@ -217,7 +241,8 @@ def can_be_refused(machine: Machine, format: InstructionFormat) -> bool:
     arrays = machine.of(Template.SYSTOLIC)
     first = [*arrays, *(e for e in machine.of(Template.VECTOR) if e.number < own.number)]
     taken = {other.destination.memory for engine in first for other in machine.formats_of(engine)}
-    if machine.memories[format.destination.memory].has_one_port:
+    written = machine.memories.get(format.destination.memory)  # none of a store
+    if written is not None and written.has_one_port:
         taken |= {_weights_memory(other) for engine in arrays for other in machine.formats_of(engine)}
     return format.destination.memory in taken
 

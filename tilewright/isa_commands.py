@@ -79,7 +79,8 @@ def lint(
     from tilewright.isa.files.lint import lint as find_faults
 
     faults = find_faults(machine, tuple(set or ()))
-    notes = _clock_notes(machine, tuple(set or ())) if clock and not faults else ()
+    notes = () if faults else _port_notes(machine, tuple(set or ()))
+    notes += _clock_notes(machine, tuple(set or ())) if clock and not faults else ()
     if report({"machine": machine, "faults": list(faults), "notes": list(notes)}, json):
         for note in notes:
             typer.echo(f"note: {note}", err=True)
@@ -88,6 +89,13 @@ def lint(
         typer.echo(f"{machine}: {len(faults) or 'no'} fault{'s' * (len(faults) != 1)}", err=bool(faults))
     if faults:
         raise typer.Exit(1)
+
+
+def _port_notes(machine: str, overrides: Sequence[str]) -> tuple[str, ...]:
+    from tilewright.isa.files.loader import load_machine
+    from tilewright.isa.pages.port_notes import port_notes
+
+    return port_notes(load_machine(machine, overrides))
 
 
 def _clock_notes(machine: str, overrides: Sequence[str]) -> tuple[str, ...]:

@@ -83,6 +83,8 @@ def _memory(path: str, a: Memory, b: Memory) -> Iterator[str]:
             (a.depth, b.depth, "words"),
             (word_text(a), word_text(b), "a word"),
             (a.banks, b.banks, "banks"),
+            (a.ports, b.ports, "ports a bank"),
+            (a.interleave, b.interleave, "interleaved"),
         )
         if old != new
     ]

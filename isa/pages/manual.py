@@ -15,7 +15,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS, Element
 from tilewright.isa.pages.manual_instruction import instruction_section
 from tilewright.isa.pages.markdown import markdown_table
-from tilewright.isa.pages.show import kib_text, lengths_text, port_users
+from tilewright.isa.pages.show import banks_text, kib_text, lengths_text, port_users
 from tilewright.isa.program.faults import FAULT_CAUSES
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 
@@ -82,7 +82,7 @@ def _memories(machine: Machine) -> list[str]:
             f"{memory.width} × {_element_text(memory.element)}",
             memory.word_bytes,
             memory.depth,
-            f"{memory.banks} of {memory.bank_depth}",
+            ", ".join(filter(None, (f"{memory.banks} of {memory.bank_depth}", banks_text(memory)))),
             f"{kib_text(memory)} KiB",
         )
         for memory in machine.memories.values()
@@ -95,6 +95,7 @@ def _memories(machine: Machine) -> list[str]:
         *markdown_table(["memory", "a word holds", "bytes a word", "words", "banks", "size"], rows),
         "Word w is in bank w div (words of a bank). A bank serves one read and one write in each cycle. After reset, "
         "all words are zero.",
+        *_unusual_banks(machine),
         "",
         f"An address in DRAM is a region and an offset of {dram.offset_bits} bits, which counts bytes. The regions are "
         f"{regions}. The host sets a base and a limit for each. {_bus(machine)} moves {dram.bus_bytes} bytes in each "
@@ -102,6 +103,18 @@ def _memories(machine: Machine) -> list[str]:
         f"memory answers {dram.latency_cycles} cycles after a request.",
         "",
     ]
+
+
+def _unusual_banks(machine: Machine) -> list[str]:
+    said = {
+        "one port": any(memory.has_one_port for memory in machine.memories.values()),
+        "by words": any(memory.is_interleaved for memory in machine.memories.values()),
+    }
+    meanings = {
+        "one port": "A bank of *one port* serves one access in each cycle, a read or a write.",
+        "by words": "Of a memory *by words*, word w is in bank w mod (number of banks).",
+    }
+    return ["", " ".join(meanings[name] for name, is_so in said.items() if is_so)] if any(said.values()) else []
 
 
 def _bus(machine: Machine) -> str:

@@ -74,8 +74,20 @@ def _machine(machine: Machine) -> Table:
 
 
 def _memories(machine: Machine) -> Table:
-    rows = tuple((m.name, kib_text(m), m.depth, m.banks, m.word_bytes, word_text(m)) for m in machine.memories.values())
+    memories = machine.memories.values()
+    rows = tuple((m.name, kib_text(m), m.depth, banks_cell(m), m.word_bytes, word_text(m)) for m in memories)
     return Table("Memories", ("memory", "KiB", "words", "banks", "bytes a word", "a word holds"), rows)
+
+
+def banks_cell(memory: Memory) -> Cell:
+    """The number of banks, and what is unusual of them: `4`, or `4, one port, by words`."""
+    unusual = banks_text(memory)
+    return f"{memory.banks}, {unusual}" if unusual else memory.banks
+
+
+def banks_text(memory: Memory) -> str:
+    """What a file says of a memory's banks beside their number, in words; empty of usual ones."""
+    return ", ".join([*["one port"] * memory.has_one_port, *["by words"] * memory.is_interleaved])
 
 
 def _engines(machine: Machine) -> Table:

@@ -9,7 +9,7 @@ import pytest
 from tests.rtl.benches import simulate
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.numeric import IntegerType
-from tilewright.isa.machine.memory import Memory, integer_element
+from tilewright.isa.machine.memory import Interleave, Memory, integer_element
 from tilewright.rtl.memory import BankedMemory, Requester
 from tilewright.rtl.ports import built_memory, ways_of
 
@@ -99,6 +99,83 @@ def test_is_words_and_turns(depth: int, banks: int, block: int) -> None:
             for n in write_grants:
                 for i in range(writes[n].block):
                     model.words[write_asks[n] + i] = data[n] >> 16 * i & 0xFFFF
+            await ctx.tick()
+
+    simulate(dut, bench)
+
+
+ONE_PORT = [
+    # words, banks, widest block, interleaved by words
+    (64, 4, 1, Interleave.NONE),
+    (66, 3, 2, Interleave.NONE),
+    (24, 1, 4, Interleave.NONE),
+    (64, 4, 1, Interleave.WORDS),
+    (24, 8, 1, Interleave.WORDS),
+]
+
+
+@pytest.mark.parametrize(("depth", "banks", "block", "interleave"), ONE_PORT)
+def test_one_port_reads_or_writes_in_a_cycle(depth: int, banks: int, block: int, interleave: Interleave) -> None:
+    """Each bank serves privileged reads, then writes, then other reads in turn; words are those of a list."""
+    memory = Memory("m", BYTE, 2, depth, banks, 1, interleave)
+    reads = [
+        Requester("c", block, True),
+        Requester("w", 1, True),
+        Requester("a", block),
+        Requester("v"),
+        Requester("s"),
+    ]
+    writes = [Requester("x", block, True), Requester("y", 1, True), Requester("z", 1, True)]
+    dut, seed = BankedMemory(memory, reads, writes), random.Random(f"{depth} {banks} {block} {interleave}")
+    right = [("read", 0), ("read", 1), ("write", 0), ("write", 1), ("write", 2)]
+    sharing = [("read", 2), ("read", 3), ("read", 4)]
+    words, last = [0] * depth, dict.fromkeys(range(banks), len(sharing) - 1)
+
+    def bank_of(word: int) -> int:
+        return word % banks if interleave is Interleave.WORDS else word // (depth // banks)
+
+    def port(kind: str, position: int) -> Any:
+        return getattr(dut, f"{kind}_{(reads if kind == 'read' else writes)[position].name}")
+
+    def first_word(size: int) -> int:
+        bank_words = depth // banks
+        return seed.randrange(banks) * bank_words + seed.randrange(bank_words - size + 1)
+
+    async def bench(ctx: Any) -> None:
+        expected: dict[int, int] = {}
+        for _ in range(400):
+            asks = {}
+            for key in (*right, *sharing):
+                of = (reads if key[0] == "read" else writes)[key[1]]
+                ctx.set(port(*key).valid, 0)
+                if seed.random() < 0.4:
+                    asks[key] = first_word(of.block)
+                    ctx.set(port(*key).valid, 1)
+                    ctx.set(port(*key).address, asks[key])
+            data = [seed.getrandbits(16 * of.block) for of in writes]
+            for position, value in enumerate(data):
+                ctx.set(port("write", position).data, value)
+            winners = set()
+            for bank in range(banks):
+                here = [key for key, word in asks.items() if bank_of(word) == bank]
+                if first := [key for key in right if key in here]:
+                    winners.add(first[0])
+                elif here:
+                    in_turn = [sharing[(last[bank] + 1 + step) % len(sharing)] for step in range(len(sharing))]
+                    winner = next(key for key in in_turn if key in here)
+                    last[bank] = sharing.index(winner)
+                    winners.add(winner)
+            assert {key for key in (*right, *sharing) if ctx.get(port(*key).granted)} == winners
+            for position, word in expected.items():
+                assert ctx.get(port("read", position).data) == word
+            served = [(position, asks["read", position]) for kind, position in winners if kind == "read"]
+            expected = {
+                position: sum(word << 16 * i for i, word in enumerate(words[at : at + reads[position].block]))
+                for position, at in served
+            }
+            for kind, position in winners:
+                for i in range(writes[position].block if kind == "write" else 0):
+                    words[asks[kind, position] + i] = data[position] >> 16 * i & 0xFFFF
             await ctx.tick()
 
     simulate(dut, bench)

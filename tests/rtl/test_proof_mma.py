@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Const, Module
 
 from tests.engines import array_of
 from tests.packed_elements import NARROW_WEIGHTS
 from tests.rtl.faults import failed_goals, goals_of, unseen, walker_faults
 from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import mma_read, mma_write
+from tilewright.rtl.memory import bank_of
 from tilewright.rtl.mma import VectorIssuer, WeightReader
 from tilewright.rtl.proof.mma import mma_engine
 from tilewright.rtl.proof.result import refute
@@ -59,6 +61,42 @@ def test_sees_a_write_that_comes_a_cycle_early(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("tilewright.rtl.mma.mma_write", lambda array: mma_write(array) - 1)
     with pytest.raises(KeyError, match=f"at_write_{mma_write(MACHINE.array) - mma_read(MACHINE.array)}"):
         failed_goals(mma_engine(MACHINE, array_of(MACHINE)))
+
+
+def one_port(banks: int, interleave: str) -> Machine:
+    sums = f"{{ports: 1, banks: {banks}, interleave: {interleave}}}"
+    return load_machine_text(f"extends: tiny8\nmemories: {{acc: {sums}}}\n", "one_port")
+
+
+@pytest.mark.parametrize(("banks", "interleave"), [(4, "words"), (2, "none")])
+def test_sums_of_one_bank_are_never_read_and_written_at_once(banks: int, interleave: str) -> None:
+    machine = one_port(banks, interleave)
+    assert failed_goals(mma_engine(machine, array_of(machine))) == []
+
+
+def test_sees_a_vector_that_does_not_wait_for_the_bank_of_its_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.rtl.mma.VectorIssuer.build_is_bank_written", lambda self, m: Const(0, 1))
+    machine = one_port(4, "words")
+    with pytest.raises(KeyError, match="has_issued_1"):
+        failed_goals(mma_engine(machine, array_of(machine)), "mma: never")
+
+
+def test_sees_a_vector_that_looks_at_another_bank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows the banks of the words that are half as far."""
+    monkeypatch.setattr("tilewright.rtl.mma.bank_of", lambda memory, address: bank_of(memory, address >> 1))
+    machine = one_port(4, "words")
+    failed = failed_goals(mma_engine(machine, array_of(machine)), "mma: never")
+    assert failed == ["mma: never reads and writes sums of one bank at once: banks of earlier vectors"]
+
+
+def test_every_goal_of_sums_in_one_port_sees_a_fault() -> None:
+    machine = one_port(4, "words")
+    subject = mma_engine(machine, array_of(machine))
+    own = dataclasses.replace(
+        subject, claims=[claim for claim in subject.claims if claim.what.startswith("mma: never")]
+    )
+    registers = ["vectors.has_issued_1", "vectors.bank_of_sums_2", "at_1", "is_at_1"]
+    assert unseen(own, registers, ["c_read__valid", "c_read__address", "c_write__address", "vectors.issues"]) == []
 
 
 def test_sees_a_row_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

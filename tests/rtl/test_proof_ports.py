@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 from amaranth.hdl import Module
 
 from tests.rtl.faults import failed_goals, unseen
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.memory import Interleave
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.memory import BankedMemory
 from tilewright.rtl.proof.ports import PortedMemory, arbiter, memory_ports, ported_memories
@@ -38,6 +42,35 @@ def test_every_goal_of_a_memory_sees_a_fault() -> None:
     outputs += [f"read_{reader.name}__granted" for reader in of.reads]
     outputs += [f"write_{writer.name}__granted" for writer in of.writes]
     assert unseen(memory_ports(of), [], outputs) == []
+
+
+def one_port(interleave: Interleave = Interleave.WORDS) -> PortedMemory:
+    of = busiest()
+    return dataclasses.replace(of, memory=dataclasses.replace(of.memory, ports=1, interleave=interleave))
+
+
+@pytest.mark.parametrize("interleave", Interleave)
+def test_every_access_of_one_port_goes_to_its_bank(interleave: Interleave) -> None:
+    assert failed_goals(memory_ports(one_port(interleave))) == []
+
+
+def test_every_goal_of_one_port_sees_a_fault() -> None:
+    of = one_port()
+    outputs = [f"bank{bank}.{net}" for bank in range(of.memory.banks) for net in ("read_first", "write_words", "read")]
+    outputs += [f"read_{reader.name}__granted" for reader in of.reads]
+    outputs += [f"write_{writer.name}__granted" for writer in of.writes]
+    assert unseen(memory_ports(of), [], outputs) == []
+
+
+def test_sees_a_read_that_comes_before_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write that loses is one that the datapath cannot hold back."""
+    right = BankedMemory.build_arbiters
+
+    def build_arbiters(self: BankedMemory, m: Module, kind: str, requesters: Any, ports: Any) -> Any:
+        return list(right(self, m, kind, (*requesters[::-1],), [*ports[::-1]]))
+
+    monkeypatch.setattr(BankedMemory, "build_arbiters", build_arbiters)
+    assert any("in order" in goal for goal in failed_goals(memory_ports(one_port())))
 
 
 def test_sees_that_the_first_always_wins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,8 @@ def _parts(machine: Machine, width: int, memory_top: int) -> Iterator[str]:
         yield text(at[memory.name], memory_top + 26, memory.name, "title middle")
         yield text(at[memory.name], memory_top + 44, f"{kib_text(memory)} KiB", "small middle")
         yield text(at[memory.name], memory_top + 60, f"{memory.word_bytes} bytes a word", "small quiet middle")
-        banks = f"{memory.banks} bank{'s' * (memory.banks > 1)} of {memory.depth // memory.banks:,} words"
+        one_port = ", one port" * memory.has_one_port
+        banks = f"{memory.banks} bank{'s' * (memory.banks > 1)} of {memory.depth // memory.banks:,} words{one_port}"
         yield text(at[memory.name], memory_top + 76, banks, "small quiet middle")
     legend = (
         "An arrow points from what is read to what is written. A bank reads a word and writes a word in each cycle; "

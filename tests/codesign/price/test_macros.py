@@ -9,7 +9,8 @@ import pytest
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.process import Process, load_process
-from tilewright.isa.files.loader import load_machine
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.machine.machine import Machine
 
 
 def test_rounds_up_in_both_directions(toy: Process) -> None:
@@ -50,6 +51,26 @@ def test_a_library_without_two_port_macros_is_refused(toy: Process) -> None:
     one_port = dataclasses.replace(toy, macros=tuple(macro for macro in toy.macros if macro.ports == 1))
     with pytest.raises(PriceError, match="^toy has no macro with 2 ports, which act needs$"):
         memory_price(machine, machine.memories["act"], one_port)
+
+
+def one_port(text: str) -> Machine:
+    return load_machine_text(f"extends: tiny8\nmemories: {{act: {{ports: 1, kib: 64, {text}}}}}\n", "one_port")
+
+
+def test_a_bank_with_one_port_is_in_macros_with_one_port(toy: Process) -> None:
+    """4 banks of 2,048 words of 64 bits, in macros of 64 words of 32 bits: 2 across, 32 deep, 1,500 µm² each."""
+    machine = one_port("banks: 4")
+    price = memory_price(machine, machine.memories["act"], toy)
+    assert (price.macro.name, price.storages, price.across, price.deep) == ("wide_1p", 4, 2, 32)
+    assert price.area_um2 == 4 * 2 * 32 * 1500
+    assert price.read_pj == 2 * 5  # measured, of two macros
+
+
+def test_a_library_without_one_port_macros_is_refused(toy: Process) -> None:
+    machine = one_port("banks: 4")
+    two_ports = dataclasses.replace(toy, macros=tuple(macro for macro in toy.macros if macro.ports == 2))
+    with pytest.raises(PriceError, match="^toy has no macro with 1 port, which act needs$"):
+        memory_price(machine, machine.memories["act"], two_ports)
 
 
 def test_grows_with_kib() -> None:

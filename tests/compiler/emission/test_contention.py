@@ -9,7 +9,7 @@ import numpy as np
 from tests.compiler.tile_programs import WORDS, TileBuilder
 from tilewright.compiler.emission.contention import contention
 from tilewright.isa import timing
-from tilewright.isa.files.loader import load_machine
+from tilewright.isa.files.loader import load_machine, load_machine_text
 
 MACHINE = load_machine("base16")
 ROWS = MACHINE.array.rows
@@ -64,6 +64,16 @@ def test_a_run_says_when_engines_start() -> None:
     build.run("store_act", {"trip.k": 64, "y.k": 1, "d.k": 16}, y=z, d=build.buffer("workspace", 1024))
     assert contention(build.program(), np.array([0, 30])) == of_both(x, z, 10)
     assert not contention(build.program(), np.array([1000, 0]))
+
+
+def test_a_read_and_a_write_meet_where_a_bank_has_one_port() -> None:
+    machine = load_machine_text("extends: base16\nmemories: {act: {ports: 1}}\n", "one_port")
+    build = TileBuilder(machine, np.random.default_rng(0))
+    x, y = (build.buffer("act", 64) for _ in range(2))
+    rescale(build, 40, a=x, y=y)
+    # Results are written from some cycles after the first word is read: reads and writes have the rest in common,
+    # and each of the two is counted beside the other.
+    assert contention(build.program()) == of_both(x, y, 2 * (40 - timing.vec_write(machine.format("rescale"))))
 
 
 def test_a_read_and_a_write_use_two_ports() -> None:

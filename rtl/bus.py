@@ -17,6 +17,12 @@ ADDRESS_BITS = 64
 INCREMENTING = 1
 """AxBURST: the address grows from beat to beat."""
 
+BUFFERABLE = 0b0011
+"""AxCACHE: normal memory, which nobody need cache and an interconnect may buffer."""
+
+UNPRIVILEGED_DATA = 0b000
+"""AxPROT: a secure, unprivileged access to data."""
+
 FETCH = "fetch"
 
 
@@ -54,7 +60,7 @@ def id_bits(machine: Machine, port: int) -> int:
 
 
 def axi_signature(machine: Machine, port: int) -> Signature:
-    """AXI4 from the manager's side, without the channels that nobody uses and the signals that have a default."""
+    """AXI4 from the manager's side, without the channels that nobody uses and signals that all tools can do without."""
     bus_bytes, bits = machine.dram.bus_bytes, id_bits(machine, port)
     address = {
         "id": Out(bits),
@@ -62,6 +68,8 @@ def axi_signature(machine: Machine, port: int) -> Signature:
         "len": Out(8),
         "size": Out(3),
         "burst": Out(2),
+        "cache": Out(4),
+        "prot": Out(3),
         "valid": Out(1),
         "ready": In(1),
     }
@@ -84,6 +92,7 @@ def axi_lite_signature(address_bits: int) -> Signature:
     return Signature(
         {
             "awaddr": In(address_bits),
+            "awprot": In(3),
             "awvalid": In(1),
             "awready": Out(1),
             "wdata": In(32),
@@ -94,6 +103,7 @@ def axi_lite_signature(address_bits: int) -> Signature:
             "bvalid": Out(1),
             "bready": In(1),
             "araddr": In(address_bits),
+            "arprot": In(3),
             "arvalid": In(1),
             "arready": Out(1),
             "rdata": Out(32),
@@ -149,7 +159,8 @@ class ReadChannel(wiring.Component):
 
     Fetch asks for what it has room for and takes each beat at once. Those of an engine wait on the bus until it is
     ready, which it is in the end whatever else happens, so that no beat behind them waits for ever. `is_idle`: every
-    beat has come.
+    beat has come. `is_owed`: the bus has neither accepted a burst nor offered a beat in this cycle, though it has to.
+    A beat that nobody asked for, such as one of a burst from before a reset, is accepted and given to nobody.
     """
 
     def __init__(self, machine: Machine, port: int) -> None:
@@ -164,6 +175,7 @@ class ReadChannel(wiring.Component):
                 **({"fetch_beat": Out(ReadBeatSignature(self.bus_bytes))} if FETCH in self.clients else {}),
                 **{f"{client}_beat": Out(stream.Signature(ReadBeat(self.bus_bytes))) for client in self.engines},
                 "is_idle": Out(1),
+                "is_owed": Out(1),
             }
         )
 
@@ -172,6 +184,7 @@ class ReadChannel(wiring.Component):
             return place
         m = Module()
         m.submodules.address = address = AddressRegister()
+        is_open = self.build_idle(m)
         client, taken = Signal(range(len(self.clients))), Const(0, 1)
         requests = [getattr(self, f"{name}_request") for name in self.clients]
         for request in requests:
@@ -188,6 +201,8 @@ class ReadChannel(wiring.Component):
             self.arlen.eq(address.output.payload.last_beat),
             self.arsize.eq((self.bus_bytes - 1).bit_length()),
             self.arburst.eq(INCREMENTING),
+            self.arcache.eq(BUFFERABLE),
+            self.arprot.eq(UNPRIVILEGED_DATA),
             self.arvalid.eq(address.output.valid),
             address.output.ready.eq(self.arready),
         ]
@@ -197,17 +212,21 @@ class ReadChannel(wiring.Component):
             if name in self.engines:
                 waits = waits | ((self.rid == number) & ~beat.ready)
             m.d.comb += [
-                beat.valid.eq(self.rvalid & (self.rid == number)),
+                beat.valid.eq(self.rvalid & is_open & (self.rid == number)),
                 beat.payload.data.eq(self.rdata),
                 beat.payload.error.eq(self.rresp[1]),
             ]
-        m.d.comb += self.rready.eq(~waits)
-        self.build_idle(m)
+        m.d.comb += self.rready.eq(~waits | ~is_open)
         return m
 
-    def build_idle(self, m: Module) -> None:
-        """Count bursts from their acceptance to their last beat."""
-        open_bursts = Signal(16)
-        opened, closed = self.arvalid & self.arready, self.rvalid & self.rready & self.rlast
+    def build_idle(self, m: Module) -> Signal:
+        """Count bursts from their acceptance to their last beat; returns whether there are any."""
+        open_bursts, is_open = Signal(16, name="open_bursts"), Signal(name="is_open")
+        opened, closed = self.arvalid & self.arready, self.rvalid & self.rready & self.rlast & is_open
         m.d.sync += open_bursts.eq(open_bursts + opened - closed)
-        m.d.comb += self.is_idle.eq((open_bursts == 0) & ~self.arvalid)
+        m.d.comb += [
+            is_open.eq(open_bursts != 0),
+            self.is_idle.eq(~is_open & ~self.arvalid),
+            self.is_owed.eq(~self.is_idle & ~opened & ~self.rvalid),
+        ]
+        return is_open

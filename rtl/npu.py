@@ -14,6 +14,7 @@ from amaranth.lib.wiring import Out
 from tilewright.isa.machine.engine import Direction, Template
 from tilewright.isa.machine.machine import FETCH_PORT, Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.bus import READS, ReadChannel, axi_signature, port_name, read_channel_name, read_channels
 from tilewright.rtl.counters import Counters
 from tilewright.rtl.dispatch import Dispatch
@@ -25,12 +26,14 @@ from tilewright.rtl.registers import Registers, host_signature
 from tilewright.rtl.store import StoreEngine
 from tilewright.rtl.table_memory import TableMemory
 from tilewright.rtl.templates.table import facet_of
+from tilewright.rtl.watchdog import Watchdog
 
 
 class Npu(wiring.Component):
     """A machine with AXI4 managers to DRAM, one a port, and an AXI4-Lite subordinate for the host.
 
-    `done` is set from the end of a run, with or without a fault, to the next start; it serves as an interrupt.
+    `done` is set from the end of a run, with or without a fault, to the next start; `irq` until the host
+    acknowledges it, if it is enabled.
     `running` is set in the cycles of a run; `started` and `retired` say, a bit per engine by its number, that
     the engine takes an instruction from its queue, and that it completes one: a trace for whoever watches.
     """
@@ -42,6 +45,7 @@ class Npu(wiring.Component):
                 **{port_name(port): Out(axi_signature(machine, port)) for port in range(machine.dram.ports)},
                 "s_axi": Out(host_signature(machine)),
                 "done": Out(1),
+                "irq": Out(1),
                 "running": Out(1),
                 "started": Out(len(machine.engines)),
                 "retired": Out(len(machine.engines)),
@@ -52,7 +56,8 @@ class Npu(wiring.Component):
         m = Module()
         m.submodules.registers = registers = Registers(self.machine)
         wiring.connect(m, wiring.flipped(self.s_axi), registers.s_axi)
-        restart = ResetInserter(registers.start)  # a run begins from the state after reset; memories keep their words
+        # A run begins from the state after reset; memories keep their words.
+        restart = ResetInserter(registers.start | registers.reset)
 
         fetch, dispatch = Fetch(self.machine), Dispatch(self.machine)
         engines = [facet_of(of.template).component(self.machine, of) for of in self.machine.engines.values()]
@@ -85,7 +90,10 @@ class Npu(wiring.Component):
         for memory in self.machine.memories.values():
             self.build_memory(m, memory, engines, restart)
         self.build_ports(m, reads, stores)
-        self.build_run(m, registers, [*reads.values(), *stores], dispatch, engines)
+        ports = {port: [reads[port]] for port in reads}
+        for store in stores:
+            ports.setdefault(store.engine.dma.port, []).append(store)
+        self.build_run(m, registers, ports, dispatch, engines)
         self.build_counters(m, registers, counters, stores, dispatch, engines)
         return m
 
@@ -119,29 +127,66 @@ class Npu(wiring.Component):
         self,
         m: Module,
         registers: Registers,
-        on_bus: Sequence[ReadChannel | StoreEngine],
+        ports: Mapping[int, Sequence[ReadChannel | StoreEngine]],
         dispatch: Dispatch,
         engines: Sequence[Any],
     ) -> None:
-        """A run: from the start until all is done, or to the first fault and the end of what is open on the bus."""
+        """A run: from the start until all is done, or to the first fault and the end of what is open on the bus.
+
+        What the watchdog gives up waiting for stays open, and no run starts, until the bus has given it after all.
+        """
         has_ended, has_fault, fault = Signal(), Signal(), Signal(FAULT_LAYOUT)
+        is_idle, is_late, late_port, gives_up = Signal(), Signal(), Signal(range(max(ports) + 1)), Signal()
+        on_bus = [unit for units in ports.values() for unit in units]
+        self.build_watchdogs(m, registers, ports, is_late, late_port)
         m.d.comb += [
-            self.done.eq(reduce(and_, (unit.is_idle for unit in on_bus), has_ended)),
+            is_idle.eq(reduce(and_, (unit.is_idle for unit in on_bus))),
+            self.done.eq(has_ended & (is_idle | gives_up)),
+            self.irq.eq(registers.interrupt),
             registers.is_busy.eq(self.running | (has_ended & ~self.done)),
             registers.is_done.eq(self.done),
+            registers.is_open.eq(~is_idle),
             registers.has_fault.eq(has_fault & self.done),
             registers.fault.eq(fault),
             self.started.eq(Cat(e.instruction.valid & e.instruction.ready for e in engines)),
             self.retired.eq(Cat(e.retire for e in engines)),
         ]
+        with m.If(has_ended & is_late):
+            m.d.sync += gives_up.eq(1)
         with m.If(self.running & dispatch.is_done):
             m.d.sync += [self.running.eq(0), has_ended.eq(1)]
+        ends = [self.running.eq(0), has_ended.eq(1), has_fault.eq(1)]
+        for holds, code, address in (
+            (registers.stop, FaultCode.STOPPED, 0),
+            (is_late, FaultCode.TIMEOUT, late_port),
+        ):
+            with m.If(self.running & ~dispatch.is_done & holds):
+                reached = dispatch.fault.payload.instruction
+                m.d.sync += [*ends, fault.code.eq(code), fault.instruction.eq(reached), fault.address.eq(address)]
         units = [*engines, dispatch]
         for unit in reversed(units):  # of the faults of one cycle, the first unit's counts
             with m.If(self.running & unit.fault.valid):
-                m.d.sync += [self.running.eq(0), has_ended.eq(1), has_fault.eq(1), fault.eq(unit.fault.payload)]
-        with m.If(registers.start):
-            m.d.sync += [self.running.eq(1), has_ended.eq(0), has_fault.eq(0), fault.eq(0)]
+                m.d.sync += [*ends, fault.eq(unit.fault.payload)]
+        for holds, is_running in ((registers.start, 1), (registers.reset, 0)):
+            with m.If(holds):
+                m.d.sync += [self.running.eq(is_running), has_ended.eq(0), gives_up.eq(0)]
+                m.d.sync += [has_fault.eq(0), fault.eq(0)]
+
+    def build_watchdogs(
+        self,
+        m: Module,
+        registers: Registers,
+        ports: Mapping[int, Sequence[ReadChannel | StoreEngine]],
+        is_late: Signal,
+        late_port: Signal,
+    ) -> None:
+        """A watchdog for the reads and one for the writes of each port."""
+        for port, units in sorted(ports.items(), reverse=True):  # the first port that is late counts
+            for number, unit in enumerate(units):
+                m.submodules[f"watchdog{port}_{number}"] = watchdog = Watchdog()
+                m.d.comb += [watchdog.limit.eq(registers.watchdog), watchdog.is_owed.eq(unit.is_owed)]
+                with m.If(watchdog.is_late):
+                    m.d.comb += [is_late.eq(1), late_port.eq(port)]
 
     def build_counters(
         self,
@@ -155,7 +200,7 @@ class Npu(wiring.Component):
         bus_bytes = self.machine.dram.bus_bytes
         buses = [getattr(self, port_name(port)) for port in read_channels(self.machine)]
         m.d.comb += [
-            counters.clear.eq(registers.start),
+            counters.clear.eq(registers.start | registers.reset),
             counters.is_counting.eq(self.running & ~dispatch.is_done),
             counters.bytes_read.eq(reduce(add, (Mux(bus.rvalid & bus.rready, bus_bytes, 0) for bus in buses))),
             counters.bytes_written.eq(reduce(add, (store.bytes_written for store in stores))),

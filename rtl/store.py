@@ -12,7 +12,7 @@ from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.isa.timing import word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
-from tilewright.rtl.bus import INCREMENTING, WRITES, AddressRegister, axi_signature
+from tilewright.rtl.bus import BUFFERABLE, INCREMENTING, UNPRIVILEGED_DATA, WRITES, AddressRegister, axi_signature
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
@@ -29,7 +29,9 @@ class StoreEngine(wiring.Component):
     """On-chip memories to DRAM. Four parts work on their own: reader, address side, beat former, responses.
 
     After a `halt`, bursts whose address was sent are completed with no byte enabled, as AXI demands. `is_idle`: nothing
-    is open on the bus. Cycles are told in docs/microarchitecture.md.
+    is open on the bus. `is_owed`: something is, and the bus did nothing for it in this cycle. A response that nobody
+    waits for, such as one to a burst from before a reset, is accepted and means nothing. Cycles are told in
+    docs/microarchitecture.md.
     """
 
     def __init__(self, machine: Machine, engine: Engine) -> None:
@@ -48,6 +50,7 @@ class StoreEngine(wiring.Component):
                 **read_members(machine, self.engine),
                 "bytes_written": Out(range(self.bus_bytes + 1)),  # enabled in the beat formed in this cycle
                 "is_idle": Out(1),
+                "is_owed": Out(1),
             }
         )
 
@@ -103,6 +106,8 @@ class StoreEngine(wiring.Component):
             self.awlen.eq(address.output.payload.last_beat),
             self.awsize.eq((self.bus_bytes - 1).bit_length()),
             self.awburst.eq(INCREMENTING),
+            self.awcache.eq(BUFFERABLE),
+            self.awprot.eq(UNPRIVILEGED_DATA),
             self.awvalid.eq(address.output.valid),
             address.output.ready.eq(self.awready),
             self.wdata.eq(former.beat.payload.data),
@@ -113,6 +118,9 @@ class StoreEngine(wiring.Component):
             self.bready.eq(1),
             responses.responded.eq(self.bvalid),
             self.is_idle.eq(~self.awvalid & ~self.wvalid & responses.is_idle),
+            self.is_owed.eq(
+                ~self.is_idle & ~(self.awvalid & self.awready) & ~(self.wvalid & self.wready) & ~self.bvalid
+            ),
         ]
 
     def build_start(self, m: Module, reader: Reader, bursts: Bursts, responses: Responses) -> Value:
@@ -128,7 +136,7 @@ class StoreEngine(wiring.Component):
 
     def build_fault(self, m: Module, reader: Reader, bursts: Bursts, responses: Responses) -> None:
         causes = [
-            FaultCause(FaultCode.BUS, self.bvalid & self.bresp[1], responses.oldest_instruction),
+            FaultCause(FaultCode.BUS, responses.counts & self.bresp[1], responses.oldest_instruction),
             FaultCause(FaultCode.ADDRESS, reader.fault, reader.reading, reader.fault_address),
         ]
         build_dma_fault(m, self, bursts, causes)
@@ -306,6 +314,7 @@ class Responses(wiring.Component):
                 "addressed": In(1),
                 "addressed_last": In(1),
                 "responded": In(1),
+                "counts": Out(1),  # a response that a burst waits for
                 "retire": Out(1),
                 "oldest_instruction": Out(index_bits),
                 "is_idle": Out(1),
@@ -320,7 +329,7 @@ class Responses(wiring.Component):
         newest = Signal(range(self.contexts), init=self.contexts - 1)
         oldest = Signal(range(self.contexts))
         for n in range(self.contexts):
-            adds, removes = self.addressed & (newest == n), self.responded & (oldest == n)
+            adds, removes = self.addressed & (newest == n), self.counts & (oldest == n)
             m.d.sync += pending[n].eq(pending[n] + adds - removes)
             with m.If(self.addressed_last & (newest == n)):
                 m.d.sync += is_addressed[n].eq(1)
@@ -330,6 +339,7 @@ class Responses(wiring.Component):
                 with m.If(self.after(newest) == n):
                     m.d.sync += [is_addressed[n].eq(0), instructions[n].eq(self.instruction)]
         m.d.comb += [
+            self.counts.eq(self.responded & (Array(pending)[oldest] != 0)),
             self.retire.eq(self.responded & Array(is_addressed)[oldest] & (Array(pending)[oldest] == 1)),
             self.oldest_instruction.eq(Array(instructions)[oldest]),
             self.is_idle.eq(sum((p != 0 for p in pending), Value.cast(0)) == 0),

@@ -16,6 +16,8 @@ class FaultCode(IntEnum):
     REGION = 3
     ADDRESS = 4
     BUS = 5
+    STOPPED = 6
+    TIMEOUT = 7
 
 
 FAULT_CAUSES: Mapping[FaultCode, str] = {
@@ -25,6 +27,8 @@ FAULT_CAUSES: Mapping[FaultCode, str] = {
     FaultCode.REGION: "a DMA burst outside its region; the first byte outside",
     FaultCode.ADDRESS: "an access outside a memory, or a block across two banks; its first word",
     FaultCode.BUS: "the bus answered with an error; 0",
+    FaultCode.STOPPED: "the host stopped the run before this instruction was dispatched; 0",
+    FaultCode.TIMEOUT: "the bus gave no answer in the watchdog's time, before this was dispatched; the AXI port",
 }
 """What each fault is; after the semicolon, what the address register holds."""
 

@@ -109,8 +109,21 @@ def read_channel(machine: Machine, port: int) -> Subject:
     return Subject(netlist(ReadChannel(machine, port)), claims_of_whole(claims))
 
 
+MOST_OPEN = (1 << 16) - 1
+"""No subordinate holds so many bursts."""
+
+
 def _channel_goals(clients: Sequence[str], nets: Part) -> list[Goal]:
-    """At most one request enters, that of the first client that asks; on the bus it stays until it is accepted."""
+    """At most one request enters, that of the first client that asks; on the bus it stays until it is accepted.
+
+    Beats are given to a client while a burst is open: accepted by the bus, and its last beat not taken. Beats that come
+    when none is, such as those of bursts from before a reset, leave the bus and reach nobody.
+    """
+    open_bursts = nets.natural("open_bursts")
+    is_open = open_bursts != 0
+    opened = z3.And(nets.holds("arvalid"), nets.holds("arready"))
+    closed = z3.And(nets.holds("rvalid"), nets.holds("rready"), nets.holds("rlast"), is_open)
+    counted = nets.natural("open_bursts", 1) == open_bursts + one_if(opened) - one_if(closed)
     valid, free = nets.holds("arvalid"), z3.Or(z3.Not(nets.holds("arvalid")), nets.holds("arready"))
     goals = []
     earlier = z3.BoolVal(False)
@@ -129,12 +142,13 @@ def _channel_goals(clients: Sequence[str], nets: Part) -> list[Goal]:
         goals += [
             Goal(f"turn of {client}", [], takes == z3.And(asks, free, z3.Not(earlier))),
             Goal(f"request of {client}", [takes], entered),
-            Goal(f"beat of {client}", [], z3.And(beat == mine, z3.Implies(beat, same))),
+            Goal(f"beat of {client}", [], z3.And(beat == z3.And(mine, is_open), z3.Implies(beat, same))),
         ]
         earlier = z3.Or(earlier, asks)
     stays = z3.And(*(nets.at(name, 1) == nets.at(name) for name in ("arvalid", "araddr", "arlen", "arid")))
     return [
         *goals,
+        Goal("bursts in flight", [z3.ULT(open_bursts, MOST_OPEN)], counted),
         Goal("nothing enters unasked", [z3.Not(earlier), free], z3.Not(nets.holds("arvalid", 1))),
         Goal("a request stays until it is accepted", [valid, z3.Not(nets.holds("arready"))], stays),
         *(
@@ -143,7 +157,7 @@ def _channel_goals(clients: Sequence[str], nets: Part) -> list[Goal]:
                 [nets.at("rid") == position],
                 nets.holds("rready")
                 if client == FETCH
-                else nets.holds("rready") == nets.holds(f"{client}_beat__ready"),
+                else nets.holds("rready") == z3.Or(nets.holds(f"{client}_beat__ready"), z3.Not(is_open)),
             )
             for position, client in enumerate(clients)
         ),

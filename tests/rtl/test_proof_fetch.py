@@ -33,7 +33,7 @@ def test_every_goal_of_fetch_sees_a_fault() -> None:
 
 def test_every_goal_of_the_read_channel_sees_a_fault() -> None:
     clients = [f"{name}_{net}" for name in ("fetch", "dma0") for net in ("request__ready", "beat__valid")]
-    registers = ["address.output__payload", "arid", "arvalid"]
+    registers = ["address.output__payload", "arid", "arvalid", "open_bursts"]
     assert unseen(read_channel(MACHINE, FETCH_PORT), registers, [*clients, "rready"]) == []
 
 
@@ -42,7 +42,7 @@ def test_a_port_without_fetch_keeps_the_bursts_and_beats_of_its_engine() -> None
 
     assert failed_goals(channel) == []
     nets = ["dma0_request__ready", "dma0_beat__valid", "rready"]
-    assert unseen(channel, ["address.output__payload", "arid", "arvalid"], nets) == []
+    assert unseen(channel, ["address.output__payload", "arid", "arvalid", "open_bursts"], nets) == []
 
 
 def test_every_goal_of_a_window_sees_a_fault() -> None:

@@ -6,7 +6,17 @@ from typing import Any
 from tests.rtl.benches import simulate
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.memory import REGIONS
-from tilewright.rtl.registers import ID, WORD_BYTES, Registers, isa_hash_word, register_map, register_map_markdown
+from tilewright.rtl.registers import (
+    BITS,
+    ID,
+    WATCHDOG_CYCLES,
+    WORD_BYTES,
+    Registers,
+    bits_of,
+    isa_hash_word,
+    register_map,
+    register_map_markdown,
+)
 
 MACHINE = load_machine("tiny8", ["counters=all"])
 OFFSETS = {register.name: register.offset for register in register_map(MACHINE)}
@@ -118,8 +128,8 @@ def test_shows_identity_status_fault_and_counters() -> None:
             "fault_code": 3,
             "fault_instruction": 77,
             "fault_address": 0xFFFFFFFE,
-            "counter.vec.wait.store": 0x3456789A,
             "counter.cycles": 0,
+            "counter.vec.wait.store": 0x3456789A,
         }
         came = {name: await read(ctx, dut.s_axi, OFFSETS[name]) for name in expected}
         assert came == expected
@@ -150,3 +160,94 @@ def test_the_manual_lists_every_register() -> None:
     text = register_map_markdown(MACHINE)
     assert [name for name in OFFSETS if f"`{name}`" not in text] == []
     assert f"| {OFFSETS['status']:#05x} | `status` | 32 | read |" in text
+
+
+def test_no_two_bits_of_a_register_are_the_same() -> None:
+    assert len({(bit.register, bit.number) for bit in BITS}) == len(BITS)
+    assert {bit.register for bit in BITS} <= set(OFFSETS)
+
+
+def test_a_counter_that_carries_between_two_reads_is_read_whole() -> None:
+    dut, offset = Registers(MACHINE), OFFSETS["counter.cycles"]
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.counters["cycles"], 0x1_FFFF_FFFF)
+        assert await read(ctx, dut.s_axi, offset) == 0xFFFF_FFFF
+        ctx.set(dut.counters["cycles"], 0x2_0000_0000)
+        assert await read(ctx, dut.s_axi, offset + WORD_BYTES) == 1
+        assert [await read(ctx, dut.s_axi, offset + word * WORD_BYTES) for word in range(2)] == [0, 2]
+
+    simulate(dut, bench)
+
+
+def test_an_interrupt_lasts_from_the_end_of_a_run_until_it_is_acknowledged() -> None:
+    dut, seen = Registers(MACHINE), []
+
+    async def bench(ctx: Any) -> None:
+        async def note() -> None:
+            pending = await read(ctx, dut.s_axi, OFFSETS["interrupt_pending"])
+            seen.append((ctx.get(dut.interrupt), pending))
+
+        await write(ctx, dut.s_axi, OFFSETS["control"], 1 << bits_of("control")["start"])
+        ctx.set(dut.is_done, 1)
+        await ctx.tick()
+        await note()  # (0, 1): not enabled
+        await write(ctx, dut.s_axi, OFFSETS["interrupt_enable"], 1)
+        await note()  # (1, 1)
+        await write(ctx, dut.s_axi, OFFSETS["interrupt_pending"], 0)
+        await note()  # (1, 1): a 0 acknowledges nothing
+        await write(ctx, dut.s_axi, OFFSETS["interrupt_pending"], 1)
+        await note()  # (0, 0): though the run's end still stands in `status`
+        ctx.set(dut.is_done, 0)
+        await ctx.tick()
+        ctx.set(dut.is_done, 1)
+        await ctx.tick()
+        await note()  # (1, 1): the next run
+        await write(ctx, dut.s_axi, OFFSETS["control"], 1 << bits_of("control")["start"])
+        await note()  # (0, 0): a start acknowledges, too
+
+    simulate(dut, bench)
+    assert seen == [(0, 1), (1, 1), (1, 1), (0, 0), (1, 1), (0, 0)]
+
+
+def test_no_run_starts_while_the_bus_owes_an_answer() -> None:
+    dut, starts = Registers(MACHINE), []
+
+    async def watch(ctx: Any) -> None:
+        while True:
+            *_, is_start = await ctx.tick().sample(dut.start)
+            starts.append(is_start)
+
+    async def bench(ctx: Any) -> None:
+        for is_open in (1, 0):
+            ctx.set(dut.is_open, is_open)
+            await write(ctx, dut.s_axi, OFFSETS["control"], 1 << bits_of("control")["start"])
+            await ctx.tick()
+            assert sum(starts) == 1 - is_open
+
+    simulate(dut, bench, background=[watch])
+
+
+def test_a_busy_machine_takes_a_stop_and_a_reset() -> None:
+    dut = Registers(MACHINE)
+    came: set[str] = set()
+
+    async def watch(ctx: Any) -> None:
+        while True:
+            *_, stop, reset = await ctx.tick().sample(dut.stop, dut.reset)
+            came.update(name for name, is_set in (("stop", stop), ("reset", reset)) if is_set)
+
+    async def bench(ctx: Any) -> None:
+        await write(ctx, dut.s_axi, OFFSETS["watchdog"], 77)
+        await write(ctx, dut.s_axi, OFFSETS["inputs.limit"], 5)
+        ctx.set(dut.is_busy, 1)
+        await write(ctx, dut.s_axi, OFFSETS["watchdog"], 78)
+        assert (await read(ctx, dut.s_axi, OFFSETS["watchdog"]), ctx.get(dut.watchdog)) == (77, 77)
+        for name, values in (("stop", (77, 5)), ("reset", (WATCHDOG_CYCLES, 0))):
+            came.clear()
+            await write(ctx, dut.s_axi, OFFSETS["control"], 1 << bits_of("control")[name])
+            await ctx.tick()
+            assert came == {name}
+            assert tuple([await read(ctx, dut.s_axi, OFFSETS[of]) for of in ("watchdog", "inputs.limit")]) == values
+
+    simulate(dut, bench, background=[watch])

@@ -11,7 +11,7 @@ from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES
 
 def registers_header(machine: Machine) -> str:
     """The header: offsets, bits, and what a fault's code means."""
-    from tilewright.rtl.registers import CONTROL_START, ID, STATUS_BITS, register_map  # loads Amaranth
+    from tilewright.rtl.registers import BITS, ID, register_map  # loads Amaranth
 
     lines = [
         f"/* Registers of the machine {machine.name}, hash {machine.hash}. */",
@@ -23,8 +23,7 @@ def registers_header(machine: Machine) -> str:
         *(f"/* {each.about} */\n#define {_macro(each.name)} {each.offset:#x}U" for each in register_map(machine)),
         "",
         f"#define TILEWRIGHT_ID_VALUE {ID:#010x}U",
-        f"#define TILEWRIGHT_CONTROL_START {1 << CONTROL_START}U",
-        *(f"#define TILEWRIGHT_STATUS_{name.upper()} {1 << bit}U" for name, bit in STATUS_BITS.items()),
+        *(f"#define TILEWRIGHT_{bit.register.upper()}_{bit.name.upper()} {1 << bit.number}U" for bit in BITS),
         "",
         *(f"#define TILEWRIGHT_FAULT_{code.name} {code.value}U" for code in FAULT_CAUSES),
         f"#define TILEWRIGHT_FAULTS {max(FAULT_CAUSES) + 1}U",

@@ -16,7 +16,7 @@ BASE = 0
 
 def registers_svd(machine: Machine) -> str:
     """The file. A register of 64 bits is two of 32, `NAME_LOW` and `NAME_HIGH`, as they are read."""
-    from tilewright.rtl.registers import STATUS_BITS, WORD_BYTES, register_map  # loads Amaranth
+    from tilewright.rtl.registers import WORD_BYTES, bits_of, register_map  # loads Amaranth
 
     device = Element("device", {"schemaVersion": "1.3"})
     _texts(device, name="TILEWRIGHT", version="1.0", description=f"The Tilewright machine {machine.name}")
@@ -32,9 +32,9 @@ def registers_svd(machine: Machine) -> str:
             register = SubElement(registers, "register")
             _texts(register, name=name, description=of.about, addressOffset=f"{of.offset + word * WORD_BYTES:#x}")
             _texts(register, access="read-write" if of.is_writable else "read-only")
-            if of.name == "status":
+            if bits := bits_of(of.name):
                 fields = SubElement(register, "fields")
-                for field, bit in STATUS_BITS.items():
+                for field, bit in bits.items():
                     _texts(SubElement(fields, "field"), name=field.upper(), bitOffset=str(bit), bitWidth="1")
     indent(device)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(device, encoding="unicode")}\n'

@@ -11,6 +11,7 @@ from programs.networks.registry import int8_network
 from tests.tilewright.command_line import Command
 from tilewright.bundle.bundle import bundle_files
 from tilewright.bundle.simulated import BOARD, WARNINGS, run_simulated
+from tilewright.isa.program.faults import FAULT_CAUSES, FaultCode
 from tilewright.program import Program
 from tilewright.rtl.simulation.board import run_on_board
 
@@ -28,6 +29,14 @@ static tilewright_program placed;
 static void say(const char *what, tilewright_status status)
 {
     printf("%s: %s, %s\n", what, tilewright_status_name(status), tilewright_state_name(device.state));
+}
+
+static void let_run(int pauses)
+{
+    int pause;
+    for (pause = 0; pause < pauses; pause++) {
+        device.platform->pause(device.platform->context);
+    }
 }
 
 int main(void)
@@ -63,6 +72,30 @@ int main(void)
     say("load", tilewright_load(&device, &placed, arena));
     say("run", tilewright_infer(&device, 1000000U));
     printf("%lu differ\n", test_vector_different(arena));
+    say("stop when nothing runs", tilewright_stop(&device, 1000U));
+    say("start", tilewright_start(&device));
+    let_run(1);
+    printf("%d in the middle\n", tilewright_read64(&device, TILEWRIGHT_REGISTER_COUNTER_CYCLES) > 0U);
+    say("stop", tilewright_stop(&device, 1000U));
+    (void)tilewright_read_fault(&device, &fault);
+    printf("%lu; %s\n", (unsigned long)fault.code, fault.about);
+    say("run", tilewright_infer(&device, 1000000U));
+    printf("%lu differ\n", test_vector_different(arena));
+    say("enable", tilewright_enable_interrupt(&device, 1));
+    printf("pending: %d\n", tilewright_acknowledge(&device));
+    printf("pending: %d\n", tilewright_acknowledge(&device));
+    say("reset", tilewright_reset(&device));
+    say("run", tilewright_infer(&device, 1000000U));
+    say("watchdog", tilewright_set_watchdog(&device, LATENCY / 16U));
+    say("load", tilewright_load(&device, &placed, arena));
+    say("run", tilewright_infer(&device, 1000000U));
+    (void)tilewright_read_fault(&device, &fault);
+    printf("%s\n", fault.about);
+    say("run at once", tilewright_start(&device));
+    let_run(20);
+    say("watchdog", tilewright_set_watchdog(&device, 4U * LATENCY));
+    say("run", tilewright_infer(&device, 1000000U));
+    printf("%lu differ\n", test_vector_different(arena));
     return 0;
 }
 """
@@ -87,6 +120,26 @@ a DMA burst outside its region; the first byte outside; layer {layer}
 load: ok, loaded
 run: ok, loaded
 0 differ
+stop when nothing runs: the call does not fit the device's state, loaded
+start: ok, running
+1 in the middle
+stop: ok, loaded
+{stopped}
+run: ok, loaded
+0 differ
+enable: ok, loaded
+pending: 1
+pending: 0
+reset: ok, open
+run: the call does not fit the device's state, open
+watchdog: ok, open
+load: ok, loaded
+run: the machine reports a fault, loaded
+{timeout}
+run at once: the bus still owes an answer, loaded
+watchdog: ok, loaded
+run: ok, loaded
+0 differ
 """
 
 
@@ -106,8 +159,11 @@ def test_three_commands_from_a_network_to_its_outputs_on_hardware(tilewright: Co
 @pytest.mark.slow
 def test_a_call_out_of_order_and_a_fault_are_told_and_the_next_run_is_right(digits: Program) -> None:
     files = {**bundle_files(digits, "net"), "main.c": FAULTS.encode(), "platform.c": BOARD.read_bytes()}
-    code, output = run_on_board(digits.machine, files, WARNINGS)
-    assert (code, output) == (0, SAID.format(layer=digits.layers[-1].name))
+    latency = f"-DLATENCY={digits.machine.dram.latency_cycles}U"
+    code, output = run_on_board(digits.machine, files, (*WARNINGS, latency))
+    stopped, timeout = FAULT_CAUSES[FaultCode.STOPPED], FAULT_CAUSES[FaultCode.TIMEOUT]
+    said = SAID.format(layer=digits.layers[-1].name, stopped=f"{FaultCode.STOPPED:d}; {stopped}", timeout=timeout)
+    assert (code, output) == (0, said)
 
 
 @pytest.mark.slow

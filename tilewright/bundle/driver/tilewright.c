@@ -106,6 +106,9 @@ tilewright_status tilewright_start(tilewright_device *device)
     if (device->state != TILEWRIGHT_LOADED) {
         return TILEWRIGHT_STATE;
     }
+    if ((read_word(device, TILEWRIGHT_REGISTER_STATUS) & TILEWRIGHT_STATUS_OPEN) != 0U) {
+        return TILEWRIGHT_BUS;
+    }
     clean(device, device->arena, program->arena_bytes);
     device->state = TILEWRIGHT_BUSY;
     write_word(device, TILEWRIGHT_REGISTER_CONTROL, TILEWRIGHT_CONTROL_START);
@@ -151,6 +154,59 @@ tilewright_status tilewright_infer(tilewright_device *device, uint32_t polls)
     return status == TILEWRIGHT_OK ? tilewright_wait(device, polls) : status;
 }
 
+tilewright_status tilewright_stop(tilewright_device *device, uint32_t polls)
+{
+    tilewright_status status;
+    if (device->state != TILEWRIGHT_BUSY) {
+        return TILEWRIGHT_STATE;
+    }
+    write_word(device, TILEWRIGHT_REGISTER_CONTROL, TILEWRIGHT_CONTROL_STOP);
+    status = tilewright_wait(device, polls);
+    return status == TILEWRIGHT_FAULT ? TILEWRIGHT_OK : status;
+}
+
+tilewright_status tilewright_reset(tilewright_device *device)
+{
+    if (device->state == TILEWRIGHT_CLOSED) {
+        return TILEWRIGHT_STATE;
+    }
+    write_word(device, TILEWRIGHT_REGISTER_CONTROL, TILEWRIGHT_CONTROL_RESET);
+    device->program = NULL;
+    device->arena = NULL;
+    device->state = TILEWRIGHT_OPEN;
+    return TILEWRIGHT_OK;
+}
+
+tilewright_status tilewright_set_watchdog(tilewright_device *device, uint32_t cycles)
+{
+    if (device->state != TILEWRIGHT_OPEN && device->state != TILEWRIGHT_LOADED) {
+        return TILEWRIGHT_STATE;
+    }
+    write_word(device, TILEWRIGHT_REGISTER_WATCHDOG, cycles);
+    return TILEWRIGHT_OK;
+}
+
+tilewright_status tilewright_enable_interrupt(tilewright_device *device, int is_enabled)
+{
+    if (device->state == TILEWRIGHT_CLOSED) {
+        return TILEWRIGHT_STATE;
+    }
+    write_word(device, TILEWRIGHT_REGISTER_INTERRUPT_ENABLE, is_enabled != 0 ? TILEWRIGHT_INTERRUPT_ENABLE_DONE : 0U);
+    return TILEWRIGHT_OK;
+}
+
+int tilewright_acknowledge(const tilewright_device *device)
+{
+    uint32_t pending = read_word(device, TILEWRIGHT_REGISTER_INTERRUPT_PENDING);
+    write_word(device, TILEWRIGHT_REGISTER_INTERRUPT_PENDING, pending);
+    return pending != 0U;
+}
+
+uint32_t tilewright_version(const tilewright_device *device)
+{
+    return read_word(device, TILEWRIGHT_REGISTER_VERSION);
+}
+
 tilewright_status tilewright_read_fault(const tilewright_device *device, tilewright_fault *fault)
 {
     uint32_t layer;
@@ -176,6 +232,7 @@ const char *tilewright_status_name(tilewright_status status)
     static const char *const names[] = {
         "ok", "no machine answers", "the program is for another machine", "a region is not aligned",
         "the call does not fit the device's state", "still running", "the machine reports a fault", "it took too long",
+        "the bus still owes an answer",
     };
     return (size_t)status < sizeof names / sizeof names[0] ? names[status] : "unknown";
 }

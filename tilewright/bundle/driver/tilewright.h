@@ -4,6 +4,8 @@
  * A device goes through these states; a call out of order is answered with TILEWRIGHT_STATE and changes nothing:
  *
  *   closed --tilewright_open--> open --tilewright_load--> loaded --tilewright_start--> running --tilewright_poll--> loaded
+ *                                                                                   running --tilewright_stop--> loaded
+ *   open, loaded, running --tilewright_reset--> open
  *
  * Several machines: one tilewright_device for each. Two calls for one device must not run at the same time.
  */
@@ -33,7 +35,8 @@ typedef enum {
     TILEWRIGHT_STATE,         /* the call does not fit the device's state: see tilewright_state_name */
     TILEWRIGHT_RUNNING,       /* the machine is still busy */
     TILEWRIGHT_FAULT,         /* the machine stopped before the end: see tilewright_read_fault */
-    TILEWRIGHT_TIME           /* it was still busy after as many polls as were allowed */
+    TILEWRIGHT_TIME,          /* it was still busy after as many polls as were allowed */
+    TILEWRIGHT_BUS            /* the bus still owes an answer to an earlier run: nothing was started */
 } tilewright_status;
 
 typedef enum { TILEWRIGHT_CLOSED = 0, TILEWRIGHT_OPEN, TILEWRIGHT_LOADED, TILEWRIGHT_BUSY } tilewright_state;
@@ -92,8 +95,16 @@ tilewright_status tilewright_start(tilewright_device *device);
 /* OK once the run has ended, RUNNING before, FAULT if it stopped early. Device: running. */
 tilewright_status tilewright_poll(tilewright_device *device);
 
-/* Polls at most so many times. After TIME the device is still running: poll again, or reset the hardware and open. */
+/* Polls at most so many times. After TIME the device is still running: poll again, or stop it. */
 tilewright_status tilewright_wait(tilewright_device *device, uint32_t polls);
+
+/* Ends a run in the middle and waits until what it has on the bus has ended, too: nothing is written afterwards. The
+ * next run works. OK also if the run ended by itself meanwhile. Device: running. */
+tilewright_status tilewright_stop(tilewright_device *device, uint32_t polls);
+
+/* Brings the hardware to its state after power-up at once, whatever it does. It forgets what is open on the bus: stop
+ * first, or, after TILEWRIGHT_BUS, reset the bus next, before anything is loaded. Device: any but closed. */
+tilewright_status tilewright_reset(tilewright_device *device);
 
 /* Start and wait. */
 tilewright_status tilewright_infer(tilewright_device *device, uint32_t polls);
@@ -101,7 +112,20 @@ tilewright_status tilewright_infer(tilewright_device *device, uint32_t polls);
 /* Why the last run stopped. Device: loaded. */
 tilewright_status tilewright_read_fault(const tilewright_device *device, tilewright_fault *fault);
 
-/* A register of 64 bits by its offset, such as TILEWRIGHT_REGISTER_COUNTER_CYCLES, while the machine does not run. */
+/* For how many cycles the bus may owe an answer before a run ends with TILEWRIGHT_FAULT_TIMEOUT; 0: for ever. It holds
+ * until a reset. Device: open or loaded. */
+tilewright_status tilewright_set_watchdog(tilewright_device *device, uint32_t cycles);
+
+/* Lets the machine interrupt at the end of each run, or not. Device: any but closed. */
+tilewright_status tilewright_enable_interrupt(tilewright_device *device, int is_enabled);
+
+/* For the interrupt's handler: takes the interrupt back; whether it was this machine's. Device: any but closed. */
+int tilewright_acknowledge(const tilewright_device *device);
+
+/* The number of the hardware's table of registers. Device: any but closed. */
+uint32_t tilewright_version(const tilewright_device *device);
+
+/* A register of 64 bits by its offset, such as TILEWRIGHT_REGISTER_COUNTER_CYCLES; of a counter, also during a run. */
 uint64_t tilewright_read64(const tilewright_device *device, uint32_t offset);
 
 const char *tilewright_status_name(tilewright_status status);

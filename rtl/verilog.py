@@ -3,23 +3,62 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from amaranth.back import verilog
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.rare_collection import rare_collection
+from tilewright.rtl.memory_wrappers import WRAPPER, Size, with_wrappers, wrapper_files
 from tilewright.rtl.npu import Npu
+from tilewright.rtl.plain_verilog import plain
 
 TOP = "npu"
 """The name of the top module."""
 
 
-def emit_verilog(machine: Machine) -> str:
-    """The whole machine, top module `npu`; its registers for the host are those of `rtl.registers.register_map`."""
+@dataclass(frozen=True, slots=True)
+class Netlist:
+    """A machine as SystemVerilog: each module by its name, the top one first, and the wrapper of its block memories.
+
+    `sizes` are those of the block memories. `wrappers` has a file for each kind of storage; a design takes one.
+    """
+
+    modules: Mapping[str, str]
+    sizes: frozenset[Size]
+    wrappers: Mapping[str, str]
+
+    @property
+    def top(self) -> str:
+        return next(iter(self.modules))
+
+
+def netlist(machine: Machine, prefix: str = "") -> Netlist:
+    """The whole machine; all names of modules begin with the prefix, the top one is called PREFIXnpu.
+
+    Its registers for the host are those of `rtl.registers.register_map`.
+    """
     with rare_collection():
-        text = verilog.convert(Npu(machine), name=TOP, emit_src=False)
-    modules = re.split(r"(?<=^endmodule\n)", _fold_zero_rows(text), flags=re.MULTILINE)
-    return "".join(without_next_values(module) for module in modules)
+        text = verilog.convert(Npu(machine), name=f"{prefix}{TOP}", emit_src=False)
+    text = _fold_zero_rows(_BUS_PIN.sub(r"\1_", text))
+    modules, sizes = [], set()
+    for module in re.split(r"(?<=^endmodule\n)", text, flags=re.MULTILINE):
+        wrapped, found = with_wrappers(without_next_values(module), prefix)
+        modules.append(wrapped)
+        sizes |= found
+    named = {name[1]: of for of in plain(modules) if (name := re.search(r"^module (\w+)", of, re.MULTILINE))}
+    return Netlist(named, frozenset(sizes), wrapper_files(prefix, sizes))
+
+
+def emit_verilog(machine: Machine) -> str:
+    """The whole machine as one text, top module `npu`, its block memories as arrays."""
+    made = netlist(machine)
+    return "".join([*made.modules.values(), made.wrappers[f"{WRAPPER}_inferred.sv"]])
+
+
+_BUS_PIN = re.compile(r"\b([ms]_axi\d*)__")
+"""An AXI port and what Amaranth joins its signals' names with; packagers of cores look for one underscore."""
 
 
 def _fold_zero_rows(text: str) -> str:

@@ -51,6 +51,7 @@ from tilewright.price_command import price_command
 from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
 from tilewright.require_command import require_command
+from tilewright.rtl_command import rtl_command
 from tilewright.values.command import compare_values_command
 
 if TYPE_CHECKING:
@@ -328,20 +329,4 @@ def operators(
         print_table(f"Operators on {machine.name}", ("operator", "form", "where", "reason"), rows)
 
 
-@app.command()
-def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  # noqa: A002
-    """Write a machine's hardware as Verilog. The head of the file says which registers the host uses."""
-    from tilewright.isa.files.loader import load_machine
-    from tilewright.progress import progress
-    from tilewright.rtl.registers import register_map_markdown
-    from tilewright.rtl.verilog import TOP, emit_verilog
-    from tilewright.tables import print_table
-
-    machine = load_machine(isa, tuple(set or ()))
-    with progress(f"elaborating {machine.name}"):
-        head = "".join(f"// {line}".rstrip() + "\n" for line in register_map_markdown(machine).splitlines())
-        text = head + emit_verilog(machine)
-    write_output(output, text)
-    summary = {"machine": machine.name, "top": TOP, "lines": text.count("\n"), "bytes": len(text.encode())}
-    if report(summary, json, output):
-        print_table(f"{output}", ("machine", "top module", "lines", "bytes"), [tuple(summary.values())])
+app.command("rtl")(rtl_command)

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.bus import ADDRESS_BITS, axi_signature, id_bits, port_name
+from tilewright.rtl.memory_wrappers import WORDS
 from tilewright.rtl.ports import built_memory, ways_of
 from tilewright.rtl.registers import host_signature
 from tilewright.rtl.verilog import TOP
@@ -47,7 +48,7 @@ def bench_verilog(machine: Machine, has_waves: bool = False) -> str:
     host = host_signature(machine).members
     host_ports = [(name, "input" if member.flow is In else "output", member.shape) for name, member in host.items()]
     ports = ",\n".join(f"    {way} [{width - 1}:0] host_{name}" for name, way, width in host_ports)
-    host_links = ",\n".join(f"        .s_axi__{name}(host_{name})" for name, _, _ in host_ports)
+    host_links = ",\n".join(f"        .s_axi_{name}(host_{name})" for name, _, _ in host_ports)
     return Template(TEMPLATE.read_text()).substitute(
         bench=BENCH,
         top=TOP,
@@ -71,7 +72,7 @@ def _links(machine: Machine, port: int) -> Iterator[str]:
     n, taken = f"{port or ''}", _taken(machine, port)
     for name, member in axi_signature(machine, port).members.items():
         to = f"{name}{n}" if member.flow is In or name in taken else ""
-        yield f".{port_name(port)}__{name}({TIED.get(name, to).replace('%s', n)})"
+        yield f".{port_name(port)}_{name}({TIED.get(name, to).replace('%s', n)})"
 
 
 def _bus(machine: Machine, port: int) -> str:
@@ -135,7 +136,7 @@ def _dump(machine: Machine) -> Iterator[str]:
 
 def _lanes(memory: Memory) -> list[str]:
     """The array of each lane of a memory of tables."""
-    return [f"{TOP}.{memory.name}.lane{lane}" for lane in range(memory.width)]
+    return [f"{TOP}.{memory.name}.lane{lane}.{WORDS}" for lane in range(memory.width)]
 
 
 def _storages(machine: Machine, memory: Memory) -> Iterator[tuple[str, int, int, int]]:
@@ -143,4 +144,4 @@ def _storages(machine: Machine, memory: Memory) -> Iterator[tuple[str, int, int,
     ways, built = ways_of(machine, memory), built_memory(machine, memory)
     for bank in range(built.banks):
         for way in range(ways):
-            yield f"{TOP}.{memory.name}.bank{bank}.way{way}", bank, way, -(-built.bank_depth // ways)
+            yield f"{TOP}.{memory.name}.bank{bank}.way{way}.{WORDS}", bank, way, -(-built.bank_depth // ways)

@@ -103,14 +103,15 @@ def _write_netlist(machine: Machine, folder: Path) -> Path:
 
 
 def _hardware_sources() -> list[str]:
-    """The text of every file of ours that the hardware is made from: those of rtl/ and what they import."""
+    """The text of every file of ours that the hardware is made from: of rtl/, what those import, and the wrappers."""
     unread, read = sorted(_package().glob("rtl/*.py")), {}
     while unread:
         path = unread.pop()
         read[path] = path.read_text()
         imported = [file for node in ast.parse(read[path]).body for file in _isa_files(node)]
         unread += [file for file in imported if file not in read and file not in unread]
-    return [read[path] for path in sorted(read)]
+    wrappers = sorted(_package().glob("rtl/wrappers/*.sv"))
+    return [*(read[path] for path in sorted(read)), *(path.read_text() for path in wrappers)]
 
 
 def _isa_files(node: ast.stmt) -> list[Path]:

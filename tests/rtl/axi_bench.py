@@ -34,10 +34,10 @@ def channels_of(dut: Any, bus: str, ways: list[str], memory: SparseMemory) -> li
     """The channels of an AXI port through which somebody reads, or writes, or both, with the memory behind it."""
     found: list[Any] = []
     if "read" in ways:
-        read = AxiRamRead(AxiReadBus.from_prefix(dut, f"{bus}_"), dut.clk, dut.rst, mem=memory)
+        read = AxiRamRead(AxiReadBus.from_prefix(dut, bus), dut.clk, dut.rst, mem=memory)
         found += [read.ar_channel, read.r_channel]
     if "write" in ways:
-        write = AxiRamWrite(AxiWriteBus.from_prefix(dut, f"{bus}_"), dut.clk, dut.rst, mem=memory)
+        write = AxiRamWrite(AxiWriteBus.from_prefix(dut, bus), dut.clk, dut.rst, mem=memory)
         found += [write.aw_channel, write.w_channel, write.b_channel]
     return found
 
@@ -45,12 +45,12 @@ def channels_of(dut: Any, bus: str, ways: list[str], memory: SparseMemory) -> li
 def watch(dut: Any, bus: str, ways: list[str], bus_bytes: int, reads: list[int], writes: list[int]) -> None:
     """AXI4's rules for all that an AXI port's manager sends; notes the addresses."""
     if "read" in ways:
-        cocotb.start_soon(check_bursts(dut, f"{bus}__ar", bus_bytes, reads))
-        cocotb.start_soon(stays_stable(dut, f"{bus}__ar", ("addr", "len", "id")))
+        cocotb.start_soon(check_bursts(dut, f"{bus}_ar", bus_bytes, reads))
+        cocotb.start_soon(stays_stable(dut, f"{bus}_ar", ("addr", "len", "id")))
     if "write" in ways:
-        cocotb.start_soon(check_bursts(dut, f"{bus}__aw", bus_bytes, writes))
-        cocotb.start_soon(stays_stable(dut, f"{bus}__aw", ("addr", "len")))
-        cocotb.start_soon(stays_stable(dut, f"{bus}__w", ("data", "strb", "last")))
+        cocotb.start_soon(check_bursts(dut, f"{bus}_aw", bus_bytes, writes))
+        cocotb.start_soon(stays_stable(dut, f"{bus}_aw", ("addr", "len")))
+        cocotb.start_soon(stays_stable(dut, f"{bus}_w", ("data", "strb", "last")))
 
 
 async def check_bursts(dut: Any, channel: str, bus_bytes: int, addresses: list[int]) -> None:
@@ -87,7 +87,7 @@ async def run_jobs(dut: Any) -> None:
     Clock(dut.clk, 2, unit="ns").start()
     memory, ports = SparseMemory(DRAM_BYTES), description["ports"]
     channels = [channel for bus, ways in ports.items() for channel in channels_of(dut, bus, ways, memory)]
-    host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi_"), dut.clk, dut.rst)
+    host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.clk, dut.rst)
     offsets = description["offsets"]
     reads: list[int] = []
     writes: list[int] = []

@@ -1,0 +1,88 @@
+"""The hardware as files for whoever puts it into a design: a head about its pins, waivers, a list of files."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatch
+from textwrap import wrap
+
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.memory_wrappers import KINDS, WRAPPER
+from tilewright.rtl.registers import register_map_markdown
+from tilewright.rtl.verilog import Netlist
+
+PINS = {
+    "clk": "the only clock; everything happens at its rising edge",
+    "rst": "synchronous, active high; one cycle is enough. Registers only: memories keep their words. Reset the "
+    "bus with it, unless nothing is open there: control.stop, then wait for status.done",
+    "s_axi_*": "AXI4-Lite, subordinate: the registers below. One access at a time, all answered with OKAY",
+    "m_axi*": "AXI4, manager: DRAM. Bursts are INCR, of whole beats of the bus, and stay in a page of 4 KiB. Beats "
+    "of a read with one ID come in order; those of others may come between",
+    "irq": "level: a run has ended, until the host acknowledges it; enabled by a register",
+    "done": "no run is going on, and one has ended: the bit of the status register",
+    "running": "a run is going on; it ends before done when something is still open on the bus",
+    "started": "a trace, a bit for each engine: it takes an instruction in this cycle. May be left open",
+    "retired": "the same, when it completes one",
+}
+"""What each pin of the top module is; `*` stands for the rest of a name."""
+
+WIDTH = 110
+
+WAIVERS = {
+    "UNUSEDSIGNAL": "names that stay for whoever looks at waves: fields of words, what a unit offers and nobody takes",
+    "WIDTHEXPAND": "signed operands of different widths: the narrower one is extended by its sign, as is meant",
+    "WIDTHTRUNC": "a table of constants, shifted to the bit that counts",
+}
+"""Verilator's warnings that stay, and why."""
+
+
+def head(machine: Machine, netlist: Netlist) -> str:
+    """Comments for the head of the top module's file: registers, then pins."""
+    lines = [*register_map_markdown(machine).splitlines(), "", f"Pins of {netlist.top}:", "", *_pins(netlist), ""]
+    lines += [f"Block memories are instances of {_wrapper(netlist)}; a design may have that of another kind."]
+    return "".join(f"// {line}".rstrip() + "\n" for line in lines) + "\n"
+
+
+def _pins(netlist: Netlist) -> list[str]:
+    """What each pin is, those of a bus behind what the bus is."""
+    top, lines = netlist.modules[netlist.top], []
+    declared = re.findall(r"^  (input|output) (\[\d+:0\] )?(\w+);$", top, re.MULTILINE)
+    for pattern, about in PINS.items():
+        lines += wrap(f"{pattern}: {about}", WIDTH, subsequent_indent="    ")
+        if pattern.endswith("*"):
+            lines += [f"    {way:6} {bits:7} {name}" for way, bits, name in declared if fnmatch(name, pattern)]
+    return lines
+
+
+def _wrapper(netlist: Netlist) -> str:
+    return f"{netlist.top.removesuffix('npu')}{WRAPPER}"
+
+
+def waivers() -> str:
+    """A control file for Verilator, with which `--lint-only -Wall` has nothing to say."""
+    lines = ["`verilator_config"]
+    for rule, reason in WAIVERS.items():
+        lines += [f"// {reason}", f'lint_off -rule {rule} -file "*"']
+    return "\n".join(lines) + "\n"
+
+
+def one_file(machine: Machine, netlist: Netlist) -> str:
+    """All of it, with memories as arrays. To lint it, waive DECLFILENAME besides: a file has one name."""
+    return "".join([head(machine, netlist), *netlist.modules.values(), _inferred(netlist)])
+
+
+def split_files(machine: Machine, netlist: Netlist) -> dict[str, str]:
+    """A file for each module by its path, the wrapper of each kind in a folder of its own, waivers, and a list.
+
+    The list names what a simulation takes: the top module first, and the wrapper with arrays.
+    """
+    wrapper = _wrapper(netlist)
+    files = {f"{name}.sv": text for name, text in netlist.modules.items()}
+    files[f"{netlist.top}.sv"] = head(machine, netlist) + files[f"{netlist.top}.sv"]
+    files |= {f"{kind}/{wrapper}.sv": netlist.wrappers[f"{wrapper}_{kind}.sv"] for kind in KINDS}
+    listed = [*(f"{name}.sv" for name in netlist.modules), f"inferred/{wrapper}.sv"]
+    return {**files, f"{netlist.top}.vlt": waivers(), f"{netlist.top}.f": "".join(f"{name}\n" for name in listed)}
+
+
+def _inferred(netlist: Netlist) -> str:
+    return netlist.wrappers[f"{_wrapper(netlist)}_inferred.sv"]

@@ -1,0 +1,83 @@
+"""Block memories of a netlist as instances of one module, of which there is a file for each kind of storage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+WRAPPER = "memory"
+"""The name of the module behind which a netlist's block memories are."""
+
+WORDS = "words"
+"""The array in the inferred one, for who looks into it in a simulation."""
+
+KINDS = {
+    "inferred": "an array of registers, which synthesis and simulators understand",
+    "fpga": "the same with what Vivado, Quartus, Diamond and Yosys look for, so that it becomes block RAM",
+    "macro": "SRAM macros of a process, one for each size: to be filled in",
+}
+"""The files of the wrapper, `memory_KIND.sv`: a design has one of them."""
+
+TEMPLATES = Path(__file__).parent / "wrappers"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Size:
+    """Of a block memory."""
+
+    depth: int
+    width: int
+
+
+_MEMORY = re.compile(
+    r"(?:  \(\* (?:no_rw_check|ram_style) = .* \*\)\n){2}"
+    r"  reg \[(\d+):0\] (\w+) \[(\d+):0\];\n"
+    r"  integer \w+;\n  initial for \(.*\)\n    \w+\[\w+\] = \d+'h0;\n"
+    r"  always @\(posedge (\w+)\) begin\n    if \((.*?) ?\)\n      \2\[(.*)\] <= (.*);\n  end\n"
+    r"  reg \[\1:0\] (_\d+_);\n"
+    r"  always @\(posedge \4\) begin\n(?:    if \((.*?) ?\) begin\n)?    +\8 <= \2\[(.*)\];\n(?:    end\n)?  end\n"
+    r"  assign (\S+ ?) = \8;\n"
+)
+"""A memory with its zeros, a write port, a read port with a register, and where that goes."""
+
+
+def with_wrappers(module: str, prefix: str) -> tuple[str, set[Size]]:
+    """A module whose block memories are instances of the wrapper by their own names, and their sizes."""
+    sizes = set()
+
+    def wrap(found: re.Match[str]) -> str:
+        high, name, last, clock, enable, address, data, _, read, read_address, output = found.groups()
+        size = Size(int(last) + 1, int(high) + 1)
+        sizes.add(size)
+        return (
+            f"  {prefix}{WRAPPER} #(.WIDTH({size.width}), .DEPTH({size.depth})) {name} (\n"
+            f"    .clk({clock}),\n    .write_enable({enable} ),\n    .write_address({address}),\n"
+            f"    .write_data({data}),\n    .read_enable({f'{read} ' if read else _ALWAYS}),\n"
+            f"    .read_address({read_address}),\n    .read_data({output})\n  );\n"
+        )
+
+    return _MEMORY.sub(wrap, module), sizes
+
+
+_ALWAYS = "1'b1"
+
+
+def wrapper_files(prefix: str, sizes: Iterable[Size]) -> dict[str, str]:
+    """The wrapper of each kind, by the name of its file; that for macros has a place for each size."""
+    places = []
+    for number, size in enumerate(sorted(sizes)):
+        places.append(
+            f"    {'end else ' if number else ''}if (DEPTH == {size.depth} && WIDTH == {size.width}) "
+            f"begin : depth_{size.depth}_width_{size.width}\n"
+            f"      {prefix}sram_{size.depth}x{size.width} macro (\n        .clk(clk),\n"
+            "        .write_enable(write_enable), .write_address(write_address), .write_data(write_data),\n"
+            "        .read_enable(read_enable), .read_address(read_address), .read_data(read_data)\n      );\n"
+        )
+    words = {"prefix": prefix, "macros": "".join(places)}
+    return {
+        f"{prefix}{WRAPPER}_{kind}.sv": Template((TEMPLATES / f"{kind}.sv").read_text()).substitute(words)
+        for kind in KINDS
+    }

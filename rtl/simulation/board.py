@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+
+from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.folders.cache import cache_folder, digest, kept
 from tilewright.isa.folders.scratch import scratch
 from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.bus import axi_signature, port_name
 from tilewright.rtl.simulation.bench_verilog import BENCH
-from tilewright.rtl.simulation.build import BENCH_PUBLIC, bench_sources, texts_of
+from tilewright.rtl.simulation.build import BENCH_PUBLIC, NETLIST, bench_sources, cached_netlist, texts_of
 from tilewright.rtl.simulation.runtime import runtime_objects
 from tilewright.rtl.simulation.tools import RtlError, require_tools
 from tilewright.rtl.simulation.verilator import OBJECTS, PREFIX, make, run_tool, tool_facts, verilate
+from tilewright.rtl.verilog import TOP
 
-BOARD = "board.cpp"
+BOARD, UNRULY = "board.cpp", "unruly.cpp"
+"""A board with the memory of the cycle model, and one whose bus lets the machine wait, refuses, and falls silent."""
+
+PINS = "pins.h"
+
+TAKEN = frozenset(
+    "arvalid arid araddr arlen rready awvalid awid awaddr awlen wvalid wlast wdata wstrb bready".split()  # noqa: SIM905
+)
+"""What a bus looks at of all that a machine sends."""
 
 MEMORY_BYTES = 1 << 26
 
@@ -24,14 +36,22 @@ MOST_SECONDS = 600
 """A program that takes longer than this is stopped."""
 
 
-def run_on_board(machine: Machine, sources: Mapping[str, bytes], flags: tuple[str, ...] = ()) -> tuple[int, str]:
+def run_on_board(
+    machine: Machine,
+    sources: Mapping[str, bytes],
+    flags: tuple[str, ...] = (),
+    arguments: tuple[str, ...] = (),
+    board: str = BOARD,
+    most_seconds: int = MOST_SECONDS,
+) -> tuple[int, str]:
     """Compile C files by name with their headers, link them with the machine, and run `main`: exit code and output.
 
-    They find `board_read`, `board_write`, `board_pause`, `board_bus_address` and `board_memory`. Raises RtlError where
-    a tool is missing, the sources do not compile, or the program does not end.
+    They find `board_read`, `board_write`, `board_pause`, `board_bus_address` and `board_memory`; on the board UNRULY
+    besides what that file says. Raises RtlError where a tool is missing, the sources do not compile, or the program
+    does not end.
     """
     require_tools()
-    objects = [*_board_objects(machine), *runtime_objects(has_waves=False)]
+    objects = [*_board_objects(machine, board), *runtime_objects(has_waves=False)]
     with scratch() as folder:
         for name, content in sources.items():
             (folder / name).write_bytes(content)
@@ -40,32 +60,60 @@ def run_on_board(machine: Machine, sources: Mapping[str, bytes], flags: tuple[st
         linked = [f"{Path(name).stem}.o" for name in units]
         run_tool(["g++", "-o", "program", *linked, *map(str, objects), "-pthread", "-latomic"], folder)
         try:
-            done = subprocess.run(["./program"], cwd=folder, capture_output=True, text=True, timeout=MOST_SECONDS)
+            command = ["./program", *arguments]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=most_seconds)
         except subprocess.TimeoutExpired as error:
-            raise RtlError(f"the program did not end within {MOST_SECONDS} seconds") from error
+            raise RtlError(f"the program did not end within {most_seconds} seconds") from error
     return done.returncode, done.stdout + done.stderr
 
 
-def _board_objects(machine: Machine) -> list[Path]:
-    """The machine and its board as object files, from the cache if it has them."""
-    board = {BOARD: Path(__file__).with_name(BOARD).read_text()}
-    texts = texts_of(BENCH, BENCH_PUBLIC, {**bench_sources(machine, has_waves=False), **board})
+def _board_objects(machine: Machine, board: str) -> list[Path]:
+    """The machine and a board as object files, from the cache if it has them."""
+    texts = _texts(machine, board)
     place = cache_folder() / "boards" / digest(*texts, *texts.values(), *tool_facts(), str(MEMORY_BYTES))
-    found = kept(place, partial(_compile, machine, texts)).iterdir()
+    found = kept(place, partial(_compile, machine, board, texts)).iterdir()
     return sorted(found, key=lambda path: (path.suffix == ".a", path.name))  # what an archive gives is asked for before
 
 
-def _compile(machine: Machine, texts: Mapping[str, str], folder: Path) -> Path:
+def _texts(machine: Machine, board: str) -> dict[str, str]:
+    """All files that a board is built from, by name."""
+    own = {board: Path(__file__).with_name(board).read_text()}
+    if board == BOARD:
+        return texts_of(BENCH, BENCH_PUBLIC, {**bench_sources(machine, has_waves=False), **own})
+    return texts_of(TOP, (), {NETLIST: cached_netlist(machine), PINS: pins(machine), **own})
+
+
+def pins(machine: Machine) -> str:
+    """C++ that copies what the machine sends to `ports`, and what the bus sends to the machine."""
+    sample, drive = [], []
+    for port in range(machine.dram.ports):
+        for name, member in axi_signature(machine, port).members.items():
+            pin, held = f"top->{port_name(port)}_{name}", f"ports[{port}].{name}"
+            is_array = name in ("wdata", "wstrb", "rdata")
+            if member.flow is Out and name in TAKEN:
+                sample.append(f"std::memcpy({held}, &{pin}, sizeof {held});" if is_array else f"{held} = {pin};")
+            elif member.flow is In:
+                drive.append(f"std::memcpy(&{pin}, {held}, sizeof {held});" if is_array else f"{pin} = {held};")
+    return _function("sample", sample) + _function("drive", drive)
+
+
+def _function(name: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"void {name}(Vtop* top) {{", *(f"    {line}" for line in lines), "}\n"])
+
+
+def _compile(machine: Machine, board: str, texts: Mapping[str, str], folder: Path) -> Path:
     for name, text in texts.items():
         (folder / name).write_text(text)
     facts = {
         "BOARD_MEMORY_BYTES": f"{MEMORY_BYTES}ULL",
         "BOARD_BUS_BYTES": machine.dram.bus_bytes,
         "BOARD_LATENCY_CYCLES": machine.dram.latency_cycles,
+        "BOARD_PORTS": machine.dram.ports,
     }
     flags = " ".join(["-I..", *(f"-D{name}={value}" for name, value in facts.items())])
-    verilate(folder, BENCH, texts, False, "-CFLAGS", flags)
-    library, own = f"{PREFIX}__ALL.a", [f"{Path(name).stem}.o" for name in (f"{BENCH}.cpp", BOARD)]
+    top, files = BENCH if board == BOARD else TOP, [name for name in texts if name != PINS]
+    verilate(folder, top, files, False, "-CFLAGS", flags)
+    library, own = f"{PREFIX}__ALL.a", [f"{Path(name).stem}.o" for name in texts if name.endswith(".cpp")]
     make(folder, library, *own)
     objects = folder / "objects"
     objects.mkdir()

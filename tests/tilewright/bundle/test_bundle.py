@@ -186,9 +186,11 @@ def test_the_driver_is_small_on_a_processor_of_32_bits(digits: Program, tmp_path
 
 def test_the_program_in_the_documentation_compiles(digits: Program, repository: Path, tmp_path: Path) -> None:
     page = (repository / "docs/firmware.md").read_text()
-    (program,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
-    folder = written({**bundle_files(digits, "digits"), "own.c": program.encode()}, tmp_path)
-    subprocess.run(["gcc", *WARNINGS, "-fsyntax-only", "own.c"], cwd=folder, check=True)
+    programs = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
+    named = {f"own{number}.c": program.encode() for number, program in enumerate(programs)}
+    folder = written({**bundle_files(digits, "digits"), **named}, tmp_path)
+    assert len(named) == 2
+    subprocess.run(["gcc", *WARNINGS, "-fsyntax-only", *named], cwd=folder, check=True)
 
 
 def test_every_word_of_the_register_map_is_in_the_svd_file(digits: Program) -> None:

@@ -5,7 +5,7 @@ What an instruction scales, and which type it writes, is read off its statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.compiler.templates.facet import Role
@@ -60,8 +60,8 @@ def widths_by_types(machine: Machine, sums: IntegerType) -> dict[Types, NumberFo
     A requantisation is `clamp(round_shift(…, shift) + zero, low, high)`, anywhere in a vector statement. Its kind is
     what it scales: sums with a bias, one value, two, or a product of two. Of each kind the widest instruction counts,
     so that another one of the same kind, or one that rounds for other purposes, changes no bits. Of all kinds the
-    narrowest counts. A width that no statement has is that of the array's sums: selection finds no instruction that
-    needs it, and says so.
+    narrowest counts. A width that no statement has is that of the array's sums, of a bias that of the widest parameter,
+    if that is more: selection finds no instruction that needs it, and says so.
     """
     limits = _without_fields(machine)
     widest: dict[Types, dict[_Kind, NumberFormat]] = {}
@@ -81,8 +81,10 @@ _Kind = tuple[int, int, bool]
 
 def _without_fields(machine: Machine) -> NumberFormat:
     """The widths where no statement has any."""
-    sums = max((f.destination.element.bits for f in formats_with(machine, Role.MULTIPLIES)), default=MAX_INTEGER_BITS)
-    return NumberFormat(sums, MAX_INTEGER_BITS.bit_length(), sums, machine.rounding)
+    made = [format.destination.element.type for format in formats_with(machine, Role.MULTIPLIES)]
+    sums = max((each.bits for each in made if each is not None), default=MAX_INTEGER_BITS)
+    fields = [field.type.bits for memory in machine.memories.values() for field in memory.element.fields]
+    return NumberFormat(sums, MAX_INTEGER_BITS.bit_length(), max(sums, *fields, 0), machine.rounding)
 
 
 def narrowest(found: Iterable[NumberFormat], machine: Machine) -> NumberFormat:
@@ -129,9 +131,9 @@ def _kind_and_widths(rounded: Expr, limits: NumberFormat) -> tuple[_Kind, Number
     value, count = rounded.args
     products = _own_products(value)
     # A signed scale, of a difference, has one bit more than its magnitude; a plain operand is no scale.
-    factors = [leaf for p in products for leaf in _leaves(p) if leaf.op is Op.IMMEDIATE or leaf.field]
+    factors = [leaf for p in products for leaf in _parameters(_leaves(p))]
     scales = [leaf.range.high.bit_length() for leaf in factors]
-    biases = [min(leaf.range.bits for leaf in leaves) for p in products for leaves in _sums(p)]
+    biases = [min(leaf.range.bits for leaf in _parameters(leaves) or leaves) for p in products for leaves in _sums(p)]
     shift = count.range.high.bit_length() if count.op in LEAVES else limits.shift_bits
     scale, bias = min(scales, default=limits.scale_bits), min(biases, default=limits.bias_bits)
     return (len(products), len(scales), bool(biases)), NumberFormat(scale, shift, bias, limits.rounding)
@@ -147,6 +149,11 @@ def _own_products(value: Expr) -> list[Expr]:
 
 def _nodes(expr: Expr, op: Op) -> Iterator[Expr]:
     return (node for node in walk(expr) if node.op is op)
+
+
+def _parameters(leaves: Sequence[Expr]) -> list[Expr]:
+    """Those that are constants of a layer: immediates, and fields of structures."""
+    return [leaf for leaf in leaves if leaf.op is Op.IMMEDIATE or leaf.field]
 
 
 def _leaves(expr: Expr) -> list[Expr]:

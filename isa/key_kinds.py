@@ -50,7 +50,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class TypeName:
-    """An integer type: int16, uint6, …"""
+    """An integer type: int16, uint6, …; or the name of a memory above it, whose elements' type is meant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.nest.space import describe
 from tilewright.compiler.select.search import Search
 from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.numeric import IntegerType, type_of
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
+from tilewright.isa.machine.encoding import InstructionFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ def explain(search: Search) -> Reason:
     """Why there is no cover; the same for all nests of one form."""
     home = search.binder.home(search.nest.result.tensor)
     missing = next(_uncovered(search, home), search.nest.expr)
+    if (overflow := _overflow(search, missing)) is not None:
+        return overflow
     fact = f"no instruction of {search.machine.name} computes `{_with_values_named(search, missing)}`"
     if missing.op is not Op.SUM or not _is_of_computed(search, missing):
         return Reason(fact, remedy="add one to the machine's instructions")
@@ -39,6 +43,23 @@ def explain(search: Search) -> Reason:
         f"of lanes = {search.machine.lanes} elements, as the tensors'"
     )
     return Reason(f"{fact} with both computed", expected)
+
+
+def _overflow(search: Search, missing: Expr) -> Reason | None:
+    """Where instructions compute a value, and none leaves all of its bits: the most that any does."""
+    found: list[tuple[IntegerType, InstructionFormat]] = []
+    for pattern in search.patterns:
+        statement, held = pattern.format.statement.expr, pattern.format.destination.element.type
+        if statement.op is Op.WRAP and held is not None and not held.interval.contains(missing.range):
+            unwrapped = search.unifier(pattern).part_matches(statement.args[0], missing)
+            if next(unwrapped, None) is not None:
+                found.append((held, pattern.format))
+    if not found:
+        return None
+    held, format = max(found, key=lambda each: each[0].bits)
+    memory, needed = format.destination.memory, type_of(missing.range)
+    fact = f"its sums may reach {missing.range.low:,} to {missing.range.high:,}, and {format.mnemonic} leaves {held}"
+    return Reason(fact, f"{needed} or wider in {memory}, such as by memories.{memory}.element={needed}")
 
 
 def _is_of_computed(search: Search, total: Expr) -> bool:

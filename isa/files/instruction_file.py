@@ -163,8 +163,9 @@ class InstructionReader:
         self._reader.names.update(names)
 
     def _uses_faulty_memory(self, entry: _Entry) -> bool:
-        sides = [entry.keys[key].value for key in ("from", "to") if key in entry.keys]
+        sides = [entry.keys[key].value for key in ("from", "to", "imm") if key in entry.keys]
         texts = [str(child.value) for side in sides if isinstance(side, Mapping) for child in side.values()]
+        texts += [str(entry.keys[key].value) for key in ("do",) if key in entry.keys]
         faulty = "|".join(self._machine.faulty_memories)
         return bool(faulty) and any(re.search(rf"\b({faulty})\b", text) for text in texts)
 

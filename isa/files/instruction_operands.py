@@ -100,7 +100,7 @@ class OperandReader:
         if not isinstance(tree.value, str):
             return None
         try:
-            said, element_type = _split_type(text)
+            said, element_type = _split_type(text, self._reader.types)
             place, block, over = self._parse(said, loops)
         except IsaError as error:
             self._reader.complain(tree.where, path, str(error))
@@ -167,10 +167,10 @@ class OperandReader:
             self._reader.complain(tree.where, path, "a loop is listed twice")
 
 
-def _split_type(text: str) -> tuple[str, IntegerType | None]:
+def _split_type(text: str, types: Mapping[str, IntegerType]) -> tuple[str, IntegerType | None]:
     """An operand without `as int4`, and that type; raises IsaError for one that there is not."""
     said, separator, name = text.rpartition(" as ")
-    return (said, parse_integer_type(name.strip())) if separator else (text, None)
+    return (said, parse_integer_type(name.strip(), types)) if separator else (text, None)
 
 
 def with_dram_elements(operands: Sequence[Operand]) -> tuple[Operand, ...]:

@@ -58,6 +58,7 @@ class StatementReader:
             rounding=self._machine.rounding,
             blocks={source.name: source.block for source in declared.sources},
             lanes=self._machine.lanes,
+            types=self._reader.types,
         )
 
     def _read_move(self, tree: Tree, path: str, text: str, declared: Declarations) -> Statement | None:

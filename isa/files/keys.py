@@ -135,8 +135,8 @@ STATEMENT = Word(
     examples=(
         "y = a",
         "y = sat(a + b, int16)",
-        "c = wrap(sum(dot(a, w)), int32)",
-        "c = wrap(sum(dot(a, transpose(w))), int32)",
+        "c = wrap(sum(dot(a, w)), acc)",
+        "c = wrap(sum(dot(a, transpose(w))), acc)",
     ),
 )
 
@@ -162,7 +162,11 @@ INSTRUCTION_KEYS = {
         "memory[] strides over none. An array's weights may be read as another type than the memory's: `as int4`.",
     ),
     "to": Key(Names(OPERAND, least=1, most=1), "The destination, written like a source."),
-    "imm": Key(Names(TypeName()), "Values that stand in the instruction: name: type.", is_needed=False),
+    "imm": Key(
+        Names(TypeName()),
+        "Values that stand in the instruction: name: type. A memory's name is the type of its elements.",
+        is_needed=False,
+    ),
     "flags": Key(Words((ACCUMULATE,)), "accumulate: add to the old value of the destination.", is_needed=False),
     "bits": Key(
         Names(FIELD_BITS, pattern=rf"{NAME}\.{NAME}"),
@@ -171,7 +175,8 @@ INSTRUCTION_KEYS = {
     ),
     "do": Key(
         STATEMENT,
-        "The statement, evaluated in each lane for every index of the loops: destination = expression.",
+        "The statement, evaluated in each lane for every index of the loops: destination = expression. "
+        "In it, too, a memory's name is the type of its elements: wrap(a + b, acc).",
     ),
 }
 

@@ -206,6 +206,8 @@ class _Builder:
             memory = self._read_memory(child, name)
             if memory is not None:
                 self._memories[name] = memory
+                if memory.element.type is not None:
+                    self.reader.types[name] = memory.element.type
             if self.reader.complaint_count > before:
                 self._faulty_memories.append(name)
 

@@ -25,10 +25,14 @@ class TooManyComplaints(Exception):
 
 
 class Reader:
-    """Reads values and collects complaints; `names` are the parameters that expressions may use."""
+    """Reads values and collects complaints; `names` are the parameters that expressions may use.
+
+    `types` are those of memories' elements, by the memories' names.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
+        self.types: dict[str, IntegerType] = {}
         self.faulty_names: set[str] = set()
         """Names whose numbers are faulty and reported. Values that are computed from them are not reported again."""
         self._complaints: list[tuple[Where, str]] = []
@@ -155,7 +159,7 @@ class Reader:
 
     def type(self, tree: Tree, path: str) -> IntegerType | None:
         try:
-            return parse_integer_type(str(tree.value))
+            return parse_integer_type(str(tree.value), self.types)
         except IsaError as error:
             self.complain(tree.where, path, str(error))
             return None

@@ -49,7 +49,7 @@ def machine_schema() -> Schema:
         "definitions": {
             "machine": _file(is_overlay=False),
             "overlay": _file(is_overlay=True),
-            "type": {"type": "string", "enum": _type_names()},
+            "type": {"anyOf": [{"enum": _type_names()}, {"type": "string", "pattern": f"^{_NO_TYPE}{NAME}$"}]},
             "expression": {
                 "type": "string",
                 "pattern": f"^(?!{QUOTED_NUMBER}$)\\s*\\S[\\s\\S]*$",
@@ -69,6 +69,10 @@ def _file(is_overlay: bool) -> Schema:
     extends = {"description": EXTENDS_ABOUT, "type": "string", "examples": list(shipped_machines())}
     schema["properties"] = {EXTENDS: extends, **schema["properties"]}
     return schema
+
+
+_NO_TYPE = "(?!u?int[0-9]+$)"
+"""Of a pattern, in front of a name: one that is no type."""
 
 
 def _type_names() -> list[str]:

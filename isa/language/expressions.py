@@ -66,7 +66,7 @@ class Expr(_Keeps):
 class Scope:
     """What a statement may name. `sources` maps operand → field ("" if plain) → type of an element.
 
-    `blocks` has the words of those operands that are blocks.
+    `blocks` has the words of those operands that are blocks; `types` the types that have a name: each memory's.
     """
 
     sources: Mapping[str, Mapping[str, IntegerType]]
@@ -78,6 +78,7 @@ class Scope:
     rounding: Rounding
     blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
     lanes: int = 1
+    types: Mapping[str, IntegerType] = dataclasses.field(default_factory=dict)
 
 
 def walk(expr: Expr) -> tuple[Expr, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -97,12 +99,18 @@ WORD_BITS = 64
 """Width of the two's complement word in which `clz` counts zeros: one that holds every value of a statement."""
 
 
-def parse_integer_type(text: str) -> IntegerType:
-    """Read `int16` or `uint6`; raises IsaError for anything else."""
+NO_TYPES: Mapping[str, IntegerType] = MappingProxyType({})
+
+
+def parse_integer_type(text: str, named: Mapping[str, IntegerType] = NO_TYPES) -> IntegerType:
+    """Read `int16` or `uint6`, or one of the names of types; raises IsaError for anything else."""
+    if text in named:
+        return named[text]
     match = re.fullmatch(r"(u?)int([1-9][0-9]?)", text)
     if match is None or int(match[2]) > MAX_INTEGER_BITS or (not match[1] and match[2] == "1"):
+        names = f", or a memory of integers: {', '.join(named)}" if named else ""
         raise IsaError(
-            f"unknown type {text!r}: expected int2 … int{MAX_INTEGER_BITS} or uint1 … uint{MAX_INTEGER_BITS}"
+            f"unknown type {text!r}: expected int2 … int{MAX_INTEGER_BITS} or uint1 … uint{MAX_INTEGER_BITS}{names}"
         )
     return IntegerType(int(match[2]), not match[1])
 

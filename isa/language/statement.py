@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tilewright.isa.errors import IsaError, did_you_mean, listed, short
@@ -25,11 +25,11 @@ MAX_DEPTH = 60
 
 @dataclass(frozen=True)
 class Statement:
-    """`destination = expr`; `text` is the statement as the machine file has it."""
+    """`destination = expr`; `text` is the statement as the machine file has it, one of several that mean the same."""
 
     destination: str
     expr: Expr
-    text: str
+    text: str = field(compare=False)
 
     @cached_property
     def reduction(self) -> Expr | None:
@@ -178,9 +178,9 @@ def _call(node: ast.Call, word: str, args: list[ast.expr], scope: Scope) -> Expr
             value, low, high = (_build(arg, scope) for arg in args)
             return make(Op.MIN, make(Op.MAX, value, low), high)
         case "sat":
-            return _saturated(_build(args[0], scope), _type(word, args[1]))
+            return _saturated(_build(args[0], scope), _type(word, args[1], scope))
         case "cast":
-            return _cast(_build(args[0], scope), _type(word, args[1]))
+            return _cast(_build(args[0], scope), _type(word, args[1], scope))
     match OPERATIONS[word]:
         case Op.DOT:
             return make(Op.DOT, _build(args[0], scope), _dot_matrix(args[1], scope), scope=scope)
@@ -194,7 +194,7 @@ def _call(node: ast.Call, word: str, args: list[ast.expr], scope: Scope) -> Expr
         case op if op in OVER_WORDS:
             return _over_words(op, _build(args[0], scope), scope)
         case op if op.facts.setting is Setting.TYPE:
-            return make(op, *(_build(arg, scope) for arg in args[:-1]), type=_type(word, args[-1]))
+            return make(op, *(_build(arg, scope) for arg in args[:-1]), type=_type(word, args[-1], scope))
         case op:
             return make(op, *(_build(arg, scope) for arg in args), scope=scope)
 
@@ -247,10 +247,10 @@ def _look_up(table: ast.expr, index: Expr, scope: Scope) -> Expr:
     return lookup(name, element, index)
 
 
-def _type(word: str, node: ast.expr) -> IntegerType:
+def _type(word: str, node: ast.expr, scope: Scope) -> IntegerType:
     if not isinstance(node, ast.Name):
         raise IsaError(f"{word}: expected a type such as int16, not `{ast.unparse(node)}`")
-    return parse_integer_type(node.id)
+    return parse_integer_type(node.id, scope.types)
 
 
 def _saturated(value: Expr, to: IntegerType) -> Expr:

@@ -19,6 +19,8 @@ instruction's operands (`a`, or `p.bias` if the elements of the memory are struc
 words below. Values are integers without a fixed width, so nothing overflows inside an expression. Each expression has a
 range, which follows from the types of its operands and immediates; {MAX_INTEGER_BITS} bits must be enough for it. The
 result must fit the destination. That is why a statement often ends in `sat(…, int16)` or `wrap(…, int16)`.
+In place of a type there may be a memory's name, which stands for the type of its elements: `wrap(a + b, acc)`. So the
+statement follows where a file says another element.
 
 The column "cycles" says how many stages of the vector datapath's pipeline an operation takes
 ([microarchitecture.md](microarchitecture.md)). A new iteration can start in every cycle, whatever their number. This

@@ -151,7 +151,7 @@ def _violations(format: InstructionFormat, memories: Mapping[str, Memory], array
         case (Op.WRAP, Op.SUM) if expr.args[0].args[0].op is Op.DOT:
             dot = expr.args[0].args[0]
         case _:
-            yield f"a systolic engine computes `{c.name} = wrap(sum(dot(a, w)), int32)`, or with transpose(w)"
+            yield f"a systolic engine computes `{c.name} = wrap(sum(dot(a, w)), {c.memory})`, or with transpose(w)"
             return
     arguments = (dot.args[0], _matrix(dot))
     if any(arg.op is not Op.SOURCE or arg.field for arg in arguments) or arguments[0].name == arguments[1].name:

@@ -71,7 +71,8 @@ def statement_refusal(statement: str) -> str:
         ("y: int = a", "'y: int = a' is not a statement: expected `y = expression`"),
         ("", "'' is not a statement: expected `y = expression`"),
         ("y = wrap(a, 8)", "wrap: expected a type such as int16, not `8`"),
-        ("y = sat(a, int64)", "unknown type 'int64': expected int2 … int63 or uint1 … uint63"),
+        ("y = sat(a, int64)", "unknown type 'int64': expected int2 … int63 or uint1 … uint63, or a memory of integers: "
+         "act, wgt, acc, lut"),
         ("y = min(a)", "min takes 2 arguments, not 1"),
         ("y = sum(a)", "sum, max_over and min_over go with a `reduce:` list of loops, and a `reduce:` list with one "
          "of them"),

@@ -9,7 +9,6 @@ from tilewright.isa.binary.elf import from_bytes, load
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.binary.partitioned_elf import any_to_bytes, load_any, partitioned_from_bytes
 from tilewright.isa.errors import IsaError
-from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned
 
 HERE = Path(__file__).parent
@@ -34,7 +33,8 @@ second:
 
 
 def test_a_program_is_what_was_saved() -> None:
-    assert load(PROGRAM) == assemble(TEXT, load_machine("base16"))
+    """On the machine of the file, whose statements name their types in full."""
+    assert load(PROGRAM) == assemble(TEXT, load(PROGRAM).machine)
 
 
 def test_a_network_in_parts_is_what_was_saved() -> None:

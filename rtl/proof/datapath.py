@@ -155,8 +155,19 @@ class _Question:
         """The memory gives what it holds, which may be anything, for the address of the cycle before."""
         memory = self.unit_of(node).memory
         address = self.run.at(f"lookup_{memory}_address", cycle - 1)
-        element = elements_of(self.lane.machine, memory)(address)
-        self.fixed[name, cycle] = z3.Extract(self.unit_of(node).range.bits - 1, 0, element)
+        self.fix(node, name, cycle, elements_of(self.lane.machine, memory)(address))
+
+    def fix(self, node: Expr, name: str, cycle: int, value: z3.BitVecRef) -> None:
+        """Give a node's register a value; of a lookup, the lowest bits of the element that its lane gets."""
+        if node.op is Op.LUT:
+            memory = self.unit_of(node).memory
+            name, low = f"lookup_{memory}_data", self.number * self.lane.machine.memories[memory].element.bits
+            size, high = self.run.hardware.nets[name].size(), low + value.size()
+            others = z3.BitVec(f"{name} beside it, {cycle}", size)
+            above = [z3.Extract(size - 1, high, others)] if high < size else []
+            below = [z3.Extract(low - 1, 0, others)] if low else []
+            value = z3.Concat(*above, value, *below) if above or below else value
+        self.fixed[name, cycle] = value
         self.run = Run(self.run.hardware, self.fixed)
 
     def look_up(self, node: Expr, index: z3.BitVecRef) -> z3.BitVecRef:
@@ -178,8 +189,7 @@ class _Question:
         """From here on a node's register, and the node in the statement, is any one number in the node's range."""
         unit = self.unit_of(node)
         number = z3.BitVec(f"{name}.value", unit.range.bits)
-        self.fixed[name, cycle] = number
-        self.run = Run(self.run.hardware, self.fixed)
+        self.fix(node, name, cycle, number)
         meaning.known[node] = as_integer(number, unit.range.is_signed)
         self.given.append(within(meaning.known[node], node.range))
 

@@ -161,7 +161,7 @@ def _leaves(expr: Expr) -> list[Expr]:
 
 
 def _sums(product: Expr) -> Iterator[list[Expr]]:
-    """The operands of each `a + bias` that is multiplied."""
-    for arg in product.args:
+    """The operands of each `a + bias` that is multiplied, as it is or wrapped."""
+    for arg in (arg.args[0] if arg.op is Op.WRAP else arg for arg in product.args):
         if arg.op is Op.ADD and len(_leaves(arg)) == 2:
             yield _leaves(arg)

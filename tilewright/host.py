@@ -26,7 +26,7 @@ from tilewright.isa.program.program import (
     in_stored_order,
     place_regions,
 )
-from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, REALS, SHORT, offset_of
+from tilewright.isa.program.stored_types import BYTES, DEFAULT_TYPE, REALS, SHORT
 
 
 def dram_image(program: Program, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
@@ -111,7 +111,7 @@ def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
     if tensor.dtype in REALS:
         integers = quantize(array.astype(np.float32), *element_scales(tensor), tensor.element)
         return integers.astype(_stored_dtype(tensor))
-    offset = offset_of(tensor.dtype)
+    offset = tensor.kind.offset
     return (array.astype(np.int32) - offset if offset else array).astype(_stored_dtype(tensor))
 
 
@@ -121,7 +121,7 @@ def _from_stored(tensor: Tensor, stored: NDArray[Any]) -> NDArray[Any]:
         reals = (stored.astype(np.float32) - zeros.astype(np.float32)) * scales
         with np.errstate(over="ignore"):  # float16 holds less than float32: what it does not hold is infinite
             return reals.astype(host_dtype(tensor.dtype), copy=False)
-    offset = offset_of(tensor.dtype)
+    offset = tensor.kind.offset
     return (stored.astype(np.int32) + offset if offset else stored).astype(host_dtype(tensor.dtype))
 
 
@@ -168,7 +168,7 @@ def _require_like(tensor: Tensor, array: NDArray[Any]) -> None:
 
 
 def _require_form(tensor: Tensor, form: ArrayForm) -> None:
-    is_narrow = tensor.dtype in SHORT and form.dtype.name in COMPUTED
+    is_narrow = tensor.dtype in SHORT and form.dtype.name in BYTES
     if form.dtype.name != tensor.dtype and not is_narrow:
         raise _other_type(tensor, form.dtype)
     if form.shape != tensor.shape:

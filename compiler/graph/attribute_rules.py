@@ -81,7 +81,7 @@ ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "crops": (_integers(2, 0), "two integers from 0 on"),
     **dict.fromkeys(("group", "block", "joined"), (_whole(1), "an integer from 1 on")),
     **dict.fromkeys(("low", "high", "value"), (_number(-float("inf")), "a number")),
-    **dict.fromkeys(("table", "scale", "bias"), (_array, "an array")),
+    **dict.fromkeys(("table", "real", "scale", "bias"), (_array, "an array")),
     "mask": (lambda value: value == () if isinstance(value, tuple) else _array(value), "an array or []"),
     **dict.fromkeys(("axes", "batches", "channels", "shape"), (_integers(None, 0), "integers from 0 on")),
     "axis": (lambda value: _is_integer(value) and 0 <= value < 4, "0 to 3"),
@@ -97,7 +97,7 @@ ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 PLACES = (_places, "an index and two weights for each place")
 INDICES = (_integers(None, 0), "integers from 0 on")
 
-OPTIONAL = ("low", "high", "joined", "macs", "leak", "factor", "between")
+OPTIONAL = ("low", "high", "joined", "macs", "leak", "factor", "between", "real")
 """Attributes that an operator may have besides those of its kind."""
 
 

@@ -74,6 +74,9 @@ BETWEEN = "between"
 """An attribute of an operator before whose own rounding others lie that the model has not: how many steps of its result
 they can move it, in all."""
 
+REAL = "real"
+"""An attribute of a lookup of more values than a byte has: each result before it was rounded, in its own steps."""
+
 ANY = range(1, 1 << 16)
 """Any number of inputs."""
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.compiler.graph.graph import FACTOR, Operator
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import FACTOR, REAL, Operator
 from tilewright.compiler.lower.network import (
     SPACE,
     Network,
@@ -14,11 +15,11 @@ from tilewright.compiler.lower.network import (
     identity_index,
     kernel_of,
     result_loops,
-    stored_offset,
     target_of,
     whole,
     window_access,
 )
+from tilewright.compiler.lower.polynomials import READS, PolynomialFormat, computed, expression, fitted
 from tilewright.compiler.nest.expressions import added, clamp, multiplied, rescaled
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, make
@@ -83,12 +84,35 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
 
 def lower_lookup(operator: Operator, network: Network) -> list[Nest]:
     """The entry of a table for each value; all channels have one table, or each has its own."""
-    table = operator.attributes["table"].astype(np.int64) - stored_offset(network.graph.tensors[operator.outputs[0]])
+    if REAL in operator.attributes and network.polynomials is not None:
+        return [_in_pieces(operator, network.polynomials, network)]
+    table = operator.attributes["table"].astype(np.int64) - network.offset(operator.outputs[0])
     name = network.add_constant(f"{operator.name}.table", np.atleast_2d(table), network.arithmetic.activation)
     looked_up = Expr(Op.LUT, network.values(name), (network.activation("a"),), name="t")
     nest = _elementwise(operator, looked_up, network)
     row = affine(("o", 1)) if table.ndim > 1 else affine()
     return [replace(nest, reads={**nest.reads, "t": Access(name, (row,))})]
+
+
+def _in_pieces(operator: Operator, of: PolynomialFormat, network: Network) -> Nest:
+    """A function as polynomials; raises CompileError where their integers are more than a step from it."""
+    offset = network.offset(operator.outputs[0])
+    exact = operator.attributes["table"].astype(np.int64) - offset
+    low, high = int(exact.min()), int(exact.max())
+    found = fitted(operator.attributes[REAL] - offset, of)
+    apart = np.abs(computed(found, of, low, high) - exact)
+    if apart.max() > 1:
+        fact = f"its function in {of.pieces} pieces is up to {apart.max()} steps off"
+        raise CompileError(operator, fact, expected="1 at most", remedy="take a smoother function, or a smaller range")
+    network.remarks[f"function of {operator.name}"] = (
+        f"in {of.pieces} pieces: of {apart.size:,} values, {np.count_nonzero(apart):,} give a result one step off"
+    )
+    nest = _elementwise(operator, expression(found, of, low, high), network)
+    tables = {
+        read: network.add_constant(f"{operator.name}.table_{read}", values[None], type_)
+        for read, values, type_ in zip(READS, found.coefficients, of.coefficients, strict=False)
+    }
+    return replace(nest, reads={**nest.reads, **{read: Access(name, (affine(),)) for read, name in tables.items()}})
 
 
 def lower_rescale(operator: Operator, network: Network) -> list[Nest]:

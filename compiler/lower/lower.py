@@ -15,7 +15,7 @@ from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import BETWEEN, JOINED, Graph, Operator, TensorType, scales_of_parts, stored_shape
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
 from tilewright.compiler.lower.lowerings import LOWERINGS
-from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, stored_offset
+from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.compiler.simplify.kinds import NAMING, REORDERING
@@ -23,7 +23,7 @@ from tilewright.compiler.simplify.permutes import at_most_four
 from tilewright.compiler.simplify.transposes import is_at_the_start
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Tensor
-from tilewright.isa.program.stored_types import DEFAULT_TYPE, DTYPES, INTEGERS, REALS, STORED_TYPES
+from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, DTYPES, REALS, STORED_TYPES
 from tilewright.isa.program.windows import Windows
 
 
@@ -38,6 +38,8 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     _name_buffers(network)
     for operator in graph.operators:
         with blame.on(operator.nodes):
+            if operator.kind not in NAMING:
+                _require_computed(operator, network)
             if operator.kind in LOWERINGS:
                 network.nests += LOWERINGS[operator.kind](operator, network)
             elif operator.kind not in NAMING:
@@ -55,6 +57,17 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
         tuple(_output_tensor(name, tensor, network) for name, tensor in graph.outputs.items()),
         network.remarks,
     )
+
+
+def _require_computed(operator: Operator, network: Network) -> None:
+    """Raise CompileError for an operand or result of a type that the machine's activations do not hold."""
+    for name in (*operator.inputs, *operator.outputs):
+        dtype = network.graph.tensors[name].dtype
+        if dtype in COMPUTED and not network.computes(dtype):
+            what = "a constant" if name in network.graph.constants else "an activation"
+            expected = " or ".join(name for name in COMPUTED if network.computes(name))
+            remedy = f"take a machine whose activations hold {dtype}"
+            raise CompileError(operator, f"{what} is {dtype}", expected=expected, remedy=remedy)
 
 
 # -- buffers, inputs and outputs ---------------------------------------------------------------------------------------
@@ -75,7 +88,7 @@ def _name_buffers(network: Network) -> None:
             roots |= {name: name for name in operator.outputs}
     shapes = _computed_shapes(roots, network)
     dtypes = {tensor: graph.tensors[tensor].dtype for tensor in roots}
-    elements = {roots[tensor]: STORED_TYPES[of].element for tensor, of in dtypes.items() if of in STORED_TYPES}
+    elements = {roots[tensor]: network.stored(of).element for tensor, of in dtypes.items() if of in STORED_TYPES}
     named: dict[str, str] = {name: name for name in graph.inputs}
     for name, tensor in graph.outputs.items():
         if tensor not in roots:
@@ -226,12 +239,15 @@ def _host_tensor(
         scale, zero = network.quantization(quantized)
     else:
         scales = scales_of_parts(tensor_type.quantization, tensor_type.shape)
-        scales = replace(scales, zero_points=tuple(point - stored_offset(tensor_type) for point in scales.zero_points))
-    integers = tensor_type.dtype if host.dtype in REALS and tensor_type.dtype in INTEGERS else DEFAULT_TYPE.name
+        scales = replace(scales, zero_points=tuple(point - network.offset(quantized) for point in scales.zero_points))
+    stored = network.stored(tensor_type.dtype)
+    integers = str(stored.stored) if host.dtype in REALS else DEFAULT_TYPE.name
+    held = "" if stored == STORED_TYPES[tensor_type.dtype] else str(stored.element)
     axes = () if turned is None else turned.axes
     view = () if turned is None or turned.view == host.shape else turned.view
     return Tensor(
-        name, host.shape, _stored(name, network), host.dtype, scale, zero, 0, 0, axes, windows, integers, scales, view
+        name, host.shape, _stored(name, network), host.dtype, scale, zero, 0, 0, axes, windows, integers, scales, view,
+        held,
     )  # fmt: skip
 
 

@@ -23,7 +23,6 @@ from tilewright.compiler.lower.network import (
     affine,
     identity_index,
     result_loops,
-    stored_offset,
 )
 from tilewright.compiler.lower.products import Product, product_nest, sum_bounds
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop
@@ -178,7 +177,7 @@ def lower_pad(operator: Operator, network: Network) -> list[Nest]:
     """A copy that reads beyond the operand's edges, where it finds the value of the padding."""
     x, y = operator.inputs[0], operator.outputs[0]
     top, left, _, _ = operator.attributes["pads"]
-    value = int(operator.attributes["value"]) - stored_offset(network.graph.tensors[y])
+    value = int(operator.attributes["value"]) - network.offset(y)
     reads = {"a": Access(network.buffer_of[x], tuple(
         affine((loop, 1), constant=-before) for loop, before in zip(SPACE, (0, 0, top, left), strict=True)
     ), outside=value)}  # fmt: skip

@@ -15,6 +15,7 @@ from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
+from tilewright.compiler.lower.polynomials import PolynomialFormat, polynomial_format
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
@@ -23,7 +24,7 @@ from tilewright.compiler.vectors import adds_scaled, adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.stored_types import offset_of
+from tilewright.isa.program.stored_types import STORED_TYPES, StoredType
 
 WORTH_A_REMARK = 0.1
 """In steps of a result: how far off the machine's multipliers may leave it before the user is told."""
@@ -53,6 +54,7 @@ class Network:
     adds_scaled: bool  # whether it can multiply a matrix, and add two tensors with a scale each
     softmax: SoftmaxFormat
     normalize: NormalizeFormat
+    polynomials: PolynomialFormat | None  # how it computes functions of activations that have no tables of all values
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
@@ -70,6 +72,21 @@ class Network:
     def from_activations(self) -> NumberFormat:
         """The widths with which activations become others."""
         return self.arithmetic.requantization(self.arithmetic.activation, self.arithmetic.activation)
+
+    def stored(self, dtype: str) -> StoredType:
+        """How the machine stores numbers of a file's type: as activations, if these hold them, else as sums."""
+        row = STORED_TYPES[dtype]
+        found = (row.held_in(element) for element in (self.arithmetic.activation, self.arithmetic.sum))
+        return next((each for each in found if each is not None), row)
+
+    def computes(self, dtype: str) -> bool:
+        """Whether operators take numbers of a file's type: whether the machine's activations hold them."""
+        return STORED_TYPES[dtype].is_computed and self.stored(dtype).element == self.arithmetic.activation
+
+    def offset(self, tensor: str) -> int:
+        """What is subtracted from a tensor's integers to store them."""
+        dtype = self.graph.tensors[tensor].dtype
+        return self.stored(dtype).offset if dtype in STORED_TYPES else 0
 
     def activation(self, name: str) -> Expr:
         """A read of activations, of which nothing else is known."""
@@ -113,7 +130,7 @@ class Network:
 
     def stored_constant(self, tensor: str) -> str:
         """A quantised constant of the graph as the machine stores activations."""
-        values = self.graph.constants[tensor].astype(np.int64) - stored_offset(self.graph.tensors[tensor])
+        values = self.graph.constants[tensor].astype(np.int64) - self.offset(tensor)
         return self.add_constant(tensor, values.reshape(self.shape(tensor)), self.arithmetic.activation)
 
     def add_buffer(self, name: str, shape: tuple[int, int, int, int]) -> str:
@@ -134,7 +151,7 @@ class Network:
         """Scale, and zero point of the stored integers."""
         tensor_type = self.graph.tensors[tensor]
         assert tensor_type.quantization is not None
-        return tensor_type.quantization.scale, tensor_type.quantization.zero_point - stored_offset(tensor_type)
+        return tensor_type.quantization.scale, tensor_type.quantization.zero_point - self.offset(tensor)
 
 
 def network_of(graph: Graph, machine: Machine) -> Network:
@@ -150,6 +167,7 @@ def network_of(graph: Graph, machine: Machine) -> Network:
         adds_scaled(machine),
         softmax,
         normalize_format(machine, softmax, arithmetic),
+        polynomial_format(machine, arithmetic.activation),
     )
 
 
@@ -163,10 +181,6 @@ def result_scales(tensor_type: TensorType) -> NDArray[np.float64]:
     """The scale of a result, or that of each channel."""
     assert tensor_type.quantization is not None
     return np.array(tensor_type.quantization.scales, np.float64)
-
-
-def stored_offset(tensor_type: TensorType) -> int:
-    return offset_of(tensor_type.dtype)
 
 
 # -- loops and accesses ------------------------------------------------------------------------------------------------
@@ -225,7 +239,7 @@ def whole(shape: Sequence[int]) -> Box:
 def target_of(operator: Operator, network: Network) -> Target:
     result_type = network.graph.tensors[operator.outputs[0]]
     assert result_type.quantization is not None and len(set(result_type.quantization.zero_points)) == 1
-    offset = stored_offset(result_type)
+    offset = network.offset(operator.outputs[0])
     zero = result_type.quantization.zero_points[0] - offset
     low, high = (
         operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), result_type.limits, strict=True)

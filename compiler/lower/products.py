@@ -30,7 +30,7 @@ from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.compiler.requantization import NumberFormat
 from tilewright.compiler.simplify.weights import Weights
 from tilewright.isa.language.expressions import Expr, make
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import IntegerType, Interval, parse_integer_type
 from tilewright.isa.language.operations import Op
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
@@ -190,6 +190,9 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
     if weight_type.quantization.axis not in (None, 0):
         fact = "its weights have scales along another dimension than the output channels"
         raise CompileError(operator, fact, expected="one scale, or one for each output channel")
+    held = network.arithmetic.weight
+    if parse_integer_type(weight_type.dtype).bits > max(held.bits, DEFAULT_TYPE.values.bits):  # hundreds of terms
+        raise CompileError(operator, f"its weights are {weight_type.dtype}, and those of the machine are {held}")
     zeros = np.array(weight_type.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
     scales = np.broadcast_to(np.array(weight_type.quantization.scales, np.float64), (values.shape[0],))
     return values - zeros if zeros.any() else values, scales

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.isa.program.program import Tensor, element_scales, in_host_order, in_stored_order
-from tilewright.isa.program.stored_types import REALS, offset_of
+from tilewright.isa.program.stored_types import REALS
 
 
 def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
@@ -25,7 +25,7 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
         limits = tensor.element.interval
         stored = np.clip(np.rint(values.astype(np.float32) / scales) + zeros, limits.low, limits.high)
     else:
-        stored = values.astype(np.int64) - offset_of(tensor.dtype)
+        stored = values.astype(np.int64) - tensor.kind.offset
     ordered = in_stored_order(stored.astype(f"i{tensor.element_bytes}"), tensor)
     if tensor.windows is None:
         return ordered.reshape(tensor.stored)
@@ -39,4 +39,4 @@ def to_host(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     if tensor.dtype in REALS:
         scales, zeros = element_scales(tensor)
         return np.asarray((values - zeros).astype(np.float32) * scales).astype(tensor.dtype)
-    return (values + offset_of(tensor.dtype)).astype(tensor.dtype)
+    return (values + tensor.kind.offset).astype(tensor.dtype)

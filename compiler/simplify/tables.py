@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, Attribute, Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, REAL, Attribute, Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights
+from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 FUNCTIONS = frozenset(
     f"onnx.{name}"
@@ -136,25 +137,31 @@ def _lookup(
     operators: tuple[Operator, ...], leaf: str, constants: Mapping[str, NDArray[np.float64]], view: View
 ) -> Replacement | None:
     """The lookup that takes the place of some operators, and makes the result of the last one."""
-    table = _table(operators, leaf, constants, view)
-    if table is None:
+    found = _table(operators, leaf, constants, view)
+    if found is None:
         return None
+    table, real = found
     last = operators[-1]
     nodes = tuple(dict.fromkeys(node for o in operators for node in o.nodes))
     name = next((o.name for o in operators if o.kind not in ("dequantize", "quantize")), last.name)
     off = sum(o.attributes.get(BETWEEN, 0.0) for o in operators)
-    attributes = {"table": table, BETWEEN: off} if off else {"table": table}
+    attributes = {"table": table} | ({BETWEEN: off} if off else {}) | ({} if real is None else {REAL: real})
     return Replacement((Operator(name, "lookup", (leaf,), last.outputs, attributes, nodes),))
 
 
 def _table(
     operators: tuple[Operator, ...], leaf: str, reals: Mapping[str, NDArray[np.float64]], view: View
-) -> NDArray[Any] | None:
+) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
     """The last result for every value of the leaf: [values], or [C, values] where channels differ.
 
-    None if a constant differs along another dimension. The operators run on a tensor [1, C, values].
+    Where a machine may have no entry for each of so many values, also what it was before it was rounded. None if a
+    constant differs along another dimension; in such tables, if channels differ, or if more than the last result was
+    rounded. The operators run on a tensor [1, C, values].
     """
     low, high = view.type(leaf).limits
+    is_wide = high - low > DEFAULT_TYPE.values.interval.span
+    if is_wide and (operators[-1].kind != "quantize" or any(each.kind == "lookup" for each in operators)):
+        return None
     graph = _function(operators, leaf, reals, high - low + 1, view)
     if graph is None:
         return None
@@ -165,10 +172,25 @@ def _table(
             _KNOWN.clear()
         given = np.broadcast_to(np.arange(low, high + 1), shape).astype(graph.tensors[leaf].dtype)
         with np.errstate(all="ignore"):
-            table = run_graph_tensors(graph, {leaf: given})[operators[-1].outputs[0]][0]
-        _KNOWN[key] = np.ascontiguousarray(table[0] if (table == table[0]).all() else table)
-        _KNOWN[key].setflags(write=False)
-    return _KNOWN[key]
+            results = run_graph_tensors(graph, {leaf: given})
+        table = results[operators[-1].outputs[0]][0]
+        table = np.ascontiguousarray(table[0] if (table == table[0]).all() else table)
+        unrounded = results[operators[-1].inputs[0]][0, 0]
+        real = _in_steps(unrounded, view.type(operators[-1].outputs[0])) if is_wide else None
+        for each in (table, real):
+            if each is not None:
+                each.setflags(write=False)
+        _KNOWN[key] = table, real
+    table, real = _KNOWN[key]
+    return None if is_wide and table.ndim > 1 else (table, real)
+
+
+def _in_steps(real: NDArray[Any], result: TensorType) -> NDArray[np.float64]:
+    """Real values as numbers of a type's steps, no farther from its limits than these are apart."""
+    assert result.quantization is not None
+    (low, high), steps = result.limits, real.astype(np.float64) / result.quantization.scale
+    steps = np.nan_to_num(steps + result.quantization.zero_point, nan=low)
+    return np.clip(steps, 2 * low - high, 2 * high - low)
 
 
 def real_function(
@@ -215,8 +237,11 @@ def _function(
     return Graph("function", operators, types, constants, (leaf,), {}, view.opset)
 
 
-_KNOWN: dict[Hashable, NDArray[Any]] = {}
-"""Tables by the meaning of their function: a recurrent network computes the same one in each of its steps."""
+_KNOWN: dict[Hashable, tuple[NDArray[Any], NDArray[np.float64] | None]] = {}
+"""Tables, and what they were before rounding, by the meaning of their function.
+
+A recurrent network computes the same one in each of its steps.
+"""
 
 
 def _meaning(function: Graph) -> Hashable:

@@ -14,7 +14,7 @@ from tilewright.isa.program.windows import Windows
 
 TENSOR = (
     *("name", "shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes"),
-    *("axes", "windows", "integers", "scales", "view"),
+    *("axes", "windows", "integers", "scales", "view", "held"),
 )
 """The attributes of a host's tensor."""
 
@@ -99,6 +99,7 @@ def tensor_attribute(tensor: Tensor) -> dict[str, Attribute]:
         "integers": tensor.integers,
         "scales": {} if tensor.scales is None else _scales_attribute(tensor.scales),
         **({"view": tensor.view} if tensor.view else {}),
+        **({"held": tensor.held} if tensor.held else {}),
     }
 
 
@@ -132,6 +133,7 @@ def parse_tensor(value: Attribute) -> Tensor:
         integers=read("integers", str),
         scales=_parse_scales(scales) if scales else None,
         view=numbers("view") if "view" in value else (),
+        held=read("held", str) if "held" in value else "",
     )
 
 

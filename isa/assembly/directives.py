@@ -182,7 +182,7 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
     stored = axes = view = shape
     dtype, scale, zero_point, offset, lanes = DEFAULT_TYPE.name, 1.0, 0, 0, machine.lanes
     windows: Windows | None = None
-    integers, scales = DEFAULT_TYPE.name, None
+    integers, scales, held = DEFAULT_TYPE.name, None, ""
     while not line.is_done:
         match line.known_word("part of a tensor", TENSOR_PARTS).text:
             case "shape":
@@ -195,12 +195,15 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
             case "integers":
                 line.expect("=")
                 integers = line.known_word("integers", INTEGERS).text
+            case "held":
+                line.expect("=")
+                held = _read_held(line, dtype, integers, machine)
             case "scale":
                 line.expect("=")
                 scale = line.number("scale")
             case "zero_point":
                 line.expect("=")
-                zero_point = _read_zero_point(line, dtype, integers)
+                zero_point = _read_zero_point(line, dtype, integers, held)
             case "offset":
                 line.expect("=")
                 offset = line.integer("offset", 0, MAX_BYTES)
@@ -214,12 +217,13 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
             case "windows":
                 windows = _read_windows(line, name)
             case "scales":
-                scales = _read_scales(line, dtype, integers)
+                scales = _read_scales(line, dtype, integers, held)
     stored = stored or (*shape, *[1] * (4 - len(shape)))
     if len(stored) != 4:
         raise LineFault(at.column, f"{name}: stored({', '.join(map(str, stored))}) needs 4 sizes: N, C, H, W")
     sizes = (stored[0], stored[1], stored[2], stored[3])
-    tensor = Tensor(name, shape, sizes, dtype, scale, zero_point, offset, lanes, axes, windows, integers, scales, view)
+    order = axes, windows, integers, scales, view, held
+    tensor = Tensor(name, shape, sizes, dtype, scale, zero_point, offset, lanes, *order)
     try:
         require_elements(tensor)
     except IsaError as error:
@@ -231,13 +235,25 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
     return tensor
 
 
-def _read_zero_point(line: AssemblyLine, dtype: str, integers: str) -> int:
+def _read_held(line: AssemblyLine, dtype: str, integers: str, machine: Machine) -> str:
+    """The type of a memory's elements, which hold the types that stand before it."""
+    at = line.peek
+    types = dict.fromkeys(str(memory.element.type) for memory in machine.memories.values() if memory.element.type)
+    held = line.known_word("held", tuple(types)).text
+    try:
+        stored_type(dtype, integers, held)
+    except IsaError as error:
+        raise LineFault(at.column, str(error)) from None
+    return held
+
+
+def _read_zero_point(line: AssemblyLine, dtype: str, integers: str, held: str) -> int:
     """One of what the types that stand before it hold."""
-    limits = stored_type(dtype, integers).stored.interval
+    limits = stored_type(dtype, integers, held).stored.interval
     return line.integer("zero_point", limits.low, limits.high)
 
 
-def _read_scales(line: AssemblyLine, dtype: str, integers: str) -> Scales:
+def _read_scales(line: AssemblyLine, dtype: str, integers: str, held: str) -> Scales:
     """`scales(box(1, 1, 8, 8) values(0.5, 0.25) zero_points(0, 3))`"""
     line.expect("(")
     line.expect("box")
@@ -245,7 +261,7 @@ def _read_scales(line: AssemblyLine, dtype: str, integers: str) -> Scales:
     line.expect("values")
     values = line.items(lambda: line.number("scale"))
     line.expect("zero_points")
-    zeros = line.items(lambda: _read_zero_point(line, dtype, integers))
+    zeros = line.items(lambda: _read_zero_point(line, dtype, integers, held))
     line.expect(")")
     return Scales(tuple(box), tuple(values), tuple(zeros))
 

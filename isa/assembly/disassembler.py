@@ -69,6 +69,7 @@ def _head(program: Program) -> Iterator[str]:
 def _tensor(tensor: Tensor) -> str:
     shape, stored = (", ".join(map(str, sizes)) for sizes in (tensor.shape, tensor.stored))
     integers = "" if tensor.integers == DEFAULT_TYPE.name else f" integers={tensor.integers}"
+    integers += f" held={tensor.held}" if tensor.held else ""
     return (
         f"{quoted(tensor.name)} shape({shape}) stored({stored}) dtype={tensor.dtype}{integers} "
         f"scale={float(tensor.scale)!r} zero_point={tensor.zero_point} offset={tensor.offset:#x} lanes={tensor.lanes}"

@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 TENSOR_KEYS = tuple(field.name for field in fields(Tensor))
 
-VIEW = "view"
-"""A key that is left out where it is empty, as it is in nearly every program."""
+VIEW, HELD = "view", "held"
+"""Keys that are left out where they are empty, as they are in nearly every program."""
 
 IMAGES = "images"
 """A key that is left out where nothing is known of images, as in every program that is not compiled for a batch."""
@@ -92,18 +92,22 @@ def images_of(value: Any) -> int | None:
 
 def _tensor_content(tensor: Tensor) -> dict[str, Any]:
     content = {**asdict(tensor), "windows": tensor.windows and tensor.windows.numbers}
-    return content if tensor.view else {key: value for key, value in content.items() if key != VIEW}
+    return {key: value for key, value in content.items() if value or key not in (VIEW, HELD)}
 
 
 def _tensor(value: Any, path: str) -> Tensor:
-    keys = mapping({VIEW: [], **value} if isinstance(value, dict) else value, path, TENSOR_KEYS)
+    keys = mapping({VIEW: [], HELD: "", **value} if isinstance(value, dict) else value, path, TENSOR_KEYS)
     shape = list_of(keys["shape"], f"{path}.shape", _positive)
     stored = list_of(keys["stored"], f"{path}.stored", _positive)
     if len(stored) != 4:
         raise IsaError(f"{path}.stored: expected 4 sizes [N, C, H, W], not {len(stored)}")
     dtype = _one_of(DTYPES, keys["dtype"], f"{path}.dtype")
     integers = _one_of(INTEGERS, keys["integers"], f"{path}.integers")
-    zeros = stored_type(dtype, integers).stored.interval
+    held = text(keys[HELD], f"{path}.{HELD}")
+    try:
+        zeros = stored_type(dtype, integers, held).stored.interval
+    except IsaError as error:
+        raise IsaError(f"{path}: {error}") from None
     windows = None if keys["windows"] is None else _windows(keys["windows"], f"{path}.windows")
     tensor = Tensor(
         name=text(keys["name"], f"{path}.name"),
@@ -119,6 +123,7 @@ def _tensor(value: Any, path: str) -> Tensor:
         integers=integers,
         scales=None if keys["scales"] is None else _scales(keys["scales"], f"{path}.scales"),
         view=list_of(keys[VIEW], f"{path}.{VIEW}", _positive),
+        held=held,
     )
     try:
         require_elements(tensor)

@@ -15,9 +15,9 @@ from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import Instruction, encode
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.machine.memory import BYTE_BITS, REGIONS, storage_bits
 from tilewright.isa.program.scales import Scales
-from tilewright.isa.program.stored_types import DEFAULT_TYPE, stored_type
+from tilewright.isa.program.stored_types import DEFAULT_TYPE, StoredType, stored_type
 from tilewright.isa.program.windows import Windows
 
 REGION_ALIGNMENT_BYTES = 4096
@@ -57,16 +57,22 @@ class Tensor:
     integers: str = DEFAULT_TYPE.name  # one of INTEGERS: what a real is quantised to
     scales: Scales | None = None
     view: tuple[int, ...] = ()  # what `axes` turns, where it is not `shape`
+    held: str = ""  # the integer type of its elements in DRAM, where it is not that of the table
+
+    @property
+    def kind(self) -> StoredType:
+        """How its elements are stored."""
+        return stored_type(self.dtype, self.integers, self.held)
 
     @property
     def element(self) -> IntegerType:
         """The integers that its stored elements are."""
-        return stored_type(self.dtype, self.integers).stored
+        return self.kind.stored
 
     @property
     def element_bytes(self) -> int:
         """What an element takes in DRAM."""
-        return stored_type(self.dtype, self.integers).element.bits // 8
+        return max(BYTE_BITS, storage_bits(self.kind.element.bits)) // BYTE_BITS
 
     @property
     def bytes(self) -> int:

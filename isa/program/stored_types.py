@@ -7,7 +7,7 @@ have the same in capitals. A new integer type is a row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from tilewright.isa.language.numeric import IntegerType, parse_integer_type
 class StoredType:
     """An element type of a file: its values, the element that holds one in DRAM, and how.
 
-    What is stored is a value less `offset`. Operators take activations and weights of a type that `is_computed`; others
-    are those of inputs, outputs and constants alone: the host converts them, and the machine moves them.
+    What is stored is a value less `offset`. Operators take activations and weights of a type that `is_computed`, if the
+    machine's activations hold it; others are those of inputs, outputs and constants alone: the host converts them, and
+    the machine moves them.
     """
 
     values: IntegerType
@@ -40,13 +41,20 @@ class StoredType:
 
     @property
     def stored(self) -> IntegerType:
-        """The integers that lie in DRAM: of a type that is shifted, all that an element holds."""
-        return self.element if self.offset else self.values
+        """The integers that lie in DRAM: of a type that is shifted, the signed ones of as many bits."""
+        return IntegerType(self.values.bits, self.element.is_signed) if self.offset else self.values
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """numpy's own type that holds the values."""
         return self.values.dtype
+
+    def held_in(self, element: IntegerType) -> StoredType | None:
+        """The same values in other elements, shifted if these do not hold them otherwise; None if none hold them."""
+        if element.interval.contains(self.stored.interval):
+            return replace(self, element=element)
+        offset = self.values.interval.low - element.interval.low
+        return replace(self, element=element, offset=offset) if self.values.bits == element.bits else None
 
 
 def _row(values: str, element: str, offset: int = 0, is_computed: bool = False) -> StoredType:
@@ -59,7 +67,8 @@ STORED_TYPES: Mapping[str, StoredType] = {
         _row("int8", "int8", is_computed=True),
         _row("uint8", "int8", offset=128, is_computed=True),
         *(_row(name, "int8") for name in ("int4", "uint4", "int2", "uint2")),
-        *(_row(name, "int32") for name in ("int16", "uint16", "int32")),
+        *(_row(name, "int32", is_computed=True) for name in ("int16", "uint16")),
+        _row("int32", "int32"),
     )
 }
 """Every integer type that an input or output of a program may have, by name."""
@@ -70,8 +79,11 @@ DEFAULT_TYPE = STORED_TYPES["int8"]
 COMPUTED = tuple(name for name, row in STORED_TYPES.items() if row.is_computed)
 """Element types of activations and weights; the default comes first."""
 
-COMPUTED_NAMES = " or ".join(COMPUTED)
+COMPUTED_NAMES = f"{', '.join(COMPUTED[:-1])} or {COMPUTED[-1]}"
 """As messages name them."""
+
+BYTES = tuple(name for name in COMPUTED if STORED_TYPES[name].element == DEFAULT_TYPE.element)
+"""Those of them that every machine of the default type computes with."""
 
 ENDS = tuple(name for name in STORED_TYPES if name not in COMPUTED)
 """Element types that only inputs, outputs and constants may have."""
@@ -96,14 +108,17 @@ DTYPES = (*REALS, *STORED_TYPES)
 """Element types of the host's arrays."""
 
 
-def stored_type(dtype: str, integers: str = DEFAULT_TYPE.name) -> StoredType:
-    """How a host array's elements are stored; `integers` is what a real is quantised to. Raises IsaError."""
+def stored_type(dtype: str, integers: str = DEFAULT_TYPE.name, held: str = "") -> StoredType:
+    """How a host array's elements are stored; `integers` is what a real is quantised to.
+
+    `held` is the type of the elements, where it is not that of the table. Raises IsaError.
+    """
     name = integers if dtype in REALS else dtype
     if name not in STORED_TYPES:
         raise IsaError(f"no element of a program is {name}; expected one of {', '.join(DTYPES)}")
-    return STORED_TYPES[name]
-
-
-def offset_of(dtype: str) -> int:
-    """What is subtracted from an integer of a file's type to store it; 0 for a type that is stored as it is."""
-    return STORED_TYPES[dtype].offset if dtype in STORED_TYPES else 0
+    if not held:
+        return STORED_TYPES[name]
+    found = STORED_TYPES[name].held_in(parse_integer_type(held))
+    if found is None:
+        raise IsaError(f"elements of {held} do not hold {name}")
+    return found

@@ -9,7 +9,7 @@ from math import prod
 from tilewright.bundle.c_text import array, c_names, integer, real, string
 from tilewright.errors import InputError
 from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program, Tensor, place_regions
-from tilewright.isa.program.stored_types import REALS, stored_type
+from tilewright.isa.program.stored_types import REALS
 
 CONSTANT = ("program", "weights")
 """The regions that never change."""
@@ -56,7 +56,7 @@ def _kind_of(tensor: Tensor) -> str:
         )
     if tensor.dtype == "float16":
         raise InputError(f"{tensor.name!r} is float16, which C99 has not: make it float32 in the model")
-    return "float" if tensor.dtype in REALS else f"{stored_type(tensor.dtype).dtype.name}_t"
+    return "float" if tensor.dtype in REALS else f"{tensor.kind.dtype.name}_t"
 
 
 def constants_of(program: Program) -> dict[str, bytes]:
@@ -198,7 +198,7 @@ def _to_stored(port: Port) -> str:
         limits = tensor.element.interval
         ends = f"{tensor.zero_point}, {integer(limits.low)}, {integer(limits.high)}"
         return f"tilewright_quantize(values[element], {real(tensor.scale)}, {ends})"
-    offset = stored_type(tensor.dtype).offset
+    offset = tensor.kind.offset
     return f"(int32_t)values[element]{f' - {offset}' if offset else ''}"
 
 
@@ -207,7 +207,7 @@ def _from_stored(port: Port) -> str:
     if port.is_real:
         zero = f"(value - ({tensor.zero_point}))" if tensor.zero_point else "value"
         return f"{real(tensor.scale)} * (float){zero}"
-    offset = stored_type(tensor.dtype).offset
+    offset = tensor.kind.offset
     return f"({port.kind})(value{f' + {offset}' if offset else ''})"
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.bundle.c_text import array, integer, real
 from tilewright.bundle.network_c import Port
 from tilewright.isa.program.program import Program
-from tilewright.isa.program.stored_types import REALS, stored_type
+from tilewright.isa.program.stored_types import REALS
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -26,7 +26,7 @@ def random_inputs(program: Program, seed: int) -> dict[str, NDArray[Any]]:
             real = np.float32(tensor.scale) * (stored - tensor.zero_point).astype(np.float32)
             found[tensor.name] = real.astype(tensor.dtype)
         else:
-            kind = stored_type(tensor.dtype)
+            kind = tensor.kind
             found[tensor.name] = rng.integers(*kind.limits, tensor.shape, endpoint=True).astype(kind.dtype)
     return found
 

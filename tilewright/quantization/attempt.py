@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import onnx
 
+from tilewright.isa.program.stored_types import STORED_TYPES
 from tilewright.quantization.float_model import FloatModel, inferred
 from tilewright.quantization.islands import inner_tensors, ranges_of_choices, with_masks
 from tilewright.quantization.noise import LayerNoise, measure_noise
@@ -63,5 +64,6 @@ def calibrated(model: FloatModel, settings: Settings) -> Network:
     inner = inner_tensors(prepared)
     found = find_ranges(prepared, samples, settings.method, settings.percentile, name, inner)
     ranges = with_masks(prepared, ranges_of_choices(prepared, found), samples, name)
-    joined = join_ranges(prepared, even_ranges(prepared, join_steps(model.alike, ranges)))
+    bits = STORED_TYPES[settings.activations].values.bits
+    joined = join_ranges(prepared, even_ranges(prepared, join_steps(model.alike, ranges), bits))
     return Network(model, joined, settings)

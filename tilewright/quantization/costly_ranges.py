@@ -14,7 +14,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tilewright.isa.program.stored_types import COMPUTED, STORED_TYPES
+from tilewright.compiler.importers.opsets import WRITTEN_OPSET, convert, opset_of
+from tilewright.isa.program.stored_types import BYTES, COMPUTED, STORED_TYPES
 from tilewright.quantization.noise import MOST_NAMED, TOO_MUCH_DB, LayerNoise, signal_to_noise
 from tilewright.quantization.samples import Samples
 from tilewright.quantization.steps import Steps
@@ -68,17 +69,17 @@ def _ratio_with(
 
 def _with_rounding(model: onnx.ModelProto, tensor: str, steps: Steps) -> onnx.ModelProto:
     """The model, all readers of a tensor reading it rounded."""
+    element = next(name for name in COMPUTED if STORED_TYPES[name].limits == (steps.low, steps.high))
     made = onnx.ModelProto()
     made.CopyFrom(model)
+    if element not in BYTES and opset_of(made) < WRITTEN_OPSET:
+        made = convert(made, "the network", WRITTEN_OPSET)
     graph, names = made.graph, [f"{tensor}.{part} rounded" for part in ("scale", "zero", "integers", "values")]
     scale, zero, integers, values = names
     for node in graph.node:
         node.input[:] = [values if name == tensor else name for name in node.input]
-    element = next(
-        STORED_TYPES[name].dtype for name in COMPUTED if (STORED_TYPES[name].limits[0] < 0) == (steps.low < 0)
-    )
     graph.initializer.append(numpy_helper.from_array(np.array(steps.scale, np.float32), scale))
-    graph.initializer.append(numpy_helper.from_array(np.array(steps.zero, element), zero))
+    graph.initializer.append(numpy_helper.from_array(np.array(steps.zero, STORED_TYPES[element].dtype), zero))
     inner = [
         helper.make_node("QuantizeLinear", [tensor, scale, zero], [integers], integers),
         helper.make_node("DequantizeLinear", [integers, scale, zero], [values], values),

@@ -24,7 +24,7 @@ from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
-from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, STORED_TYPES
+from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, STORED_TYPES
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.narrow_weights import PRODUCTS, limit_weights, product_weights
 from tilewright.quantization.ranges import Range
@@ -77,8 +77,10 @@ def quantize_model(
     """
     from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, TensorData, TensorsData
 
+    if not {activations, weights} <= {*BYTES} and opset_of(model) < WRITTEN_OPSET:
+        model = convert(model, name, WRITTEN_OPSET)  # the first that has other types
     if weights != DEFAULT_TYPE.name:
-        model = _for_narrow_weights(model, weights, name)
+        model = _with_limits(model, weights)
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     quantized = [node for node in model.graph.node if node.name not in kept and _is_quantized(node, constants)]
     if not quantized:
@@ -236,10 +238,8 @@ def _per_tensor_weights(
     return {name: [{"quant_type": element, "symmetric": True}] for name in sorted(grouped) if name in constants}
 
 
-def _for_narrow_weights(model: onnx.ModelProto, weights: str, name: str) -> onnx.ModelProto:
-    """In the first opset that has such types, with limits of the weights."""
-    if opset_of(model) < WRITTEN_OPSET:
-        model = convert(model, name, WRITTEN_OPSET)
+def _with_limits(model: onnx.ModelProto, weights: str) -> onnx.ModelProto:
+    """With limits of the weights."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     return limit_weights(model, product_weights(model.graph.node, constants), STORED_TYPES[weights].values)
 

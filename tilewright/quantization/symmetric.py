@@ -11,19 +11,18 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.same_scale import SAME_SCALE, back_through
 
 MOST_WIDENING = 1.25
 """A range may become wider by this factor: a third of a bit is lost."""
 
-STEPS_BELOW, STEPS_ABOVE = -DEFAULT_TYPE.limits[0], DEFAULT_TYPE.limits[1]
-"""The zero point of the default type is in their middle when a range has so many steps on either side of zero."""
 
+def even_ranges(model: onnx.ModelProto, ranges: Mapping[str, Range], bits: int) -> dict[str, Range]:
+    """The ranges, those of both operands of a MatMul of computed tensors even about zero, if they nearly are.
 
-def even_ranges(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str, Range]:
-    """The ranges, those of both operands of a MatMul of computed tensors even about zero, if they nearly are."""
+    `bits` are those of the type that they are quantised to.
+    """
     even = dict(ranges)
     makers = {output: node for node in model.graph.node for output in node.output}
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -32,13 +31,14 @@ def even_ranges(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str
             for tensor in node.input:
                 *_, root = back_through(SAME_SCALE | {"Split"}, tensor, makers)
                 if root in even:
-                    even[root] = _even(even[root])
+                    even[root] = _even(even[root], bits)
     return even
 
 
-def _even(found: Range) -> Range:
-    """From -128 to 127 steps, so that the zero point is 0."""
+def _even(found: Range, bits: int) -> Range:
+    """With one step more below zero than above, as a signed type has, so that the zero point is 0."""
+    below = 1 << (bits - 1)
     reach = np.float32(max(-found.low, found.high))
     if reach <= 0 or 2 * reach > MOST_WIDENING * (found.high - found.low):
         return found
-    return Range(np.float32(reach * STEPS_BELOW / -STEPS_ABOVE), reach)
+    return Range(np.float32(reach * below / (1 - below)), reach)

@@ -16,7 +16,7 @@ from tilewright.compiler.nest.host_values import from_host
 from tilewright.compiler.nest.nest import Buffer
 from tilewright.host_model import HostModel
 from tilewright.isa.program.program import Tensor, in_stored_order
-from tilewright.isa.program.stored_types import offset_of
+from tilewright.isa.program.stored_types import STORED_TYPES
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -64,5 +64,6 @@ def expected(tensor: Buffer, values: NDArray[Any], host: Tensor | None, joined: 
         values, numbers = with_columns_joined(values, joined), with_columns_joined(numbers, joined)
     if values.ndim > MOST_DIMENSIONS or stored_shape(values.shape) != tensor.shape:
         return f"the machine keeps it in another shape: {'×'.join(map(str, tensor.shape))}"
-    shift = offset_of(values.dtype.name)
+    kind = STORED_TYPES[values.dtype.name].held_in(tensor.type)
+    shift = 0 if kind is None else kind.offset
     return Expected(values.astype(np.int64).reshape(tensor.shape) - shift, shape, numbers.reshape(tensor.shape))

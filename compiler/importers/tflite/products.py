@@ -12,7 +12,7 @@ from tilewright.compiler.importers.tflite.biases import write_bias
 from tilewright.compiler.importers.tflite.layout import Layout
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.windows import read_windows
-from tilewright.isa.program.stored_types import DEFAULT_TYPE
+from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +189,10 @@ def _weights(operation: Operation, source: int, index: int, order: tuple[int, ..
 
 
 def _check_weights(operation: Operation, source: int, index: int) -> None:
-    """Of 8 bits, weights and input are of one type; a convolution's signed weights are symmetric."""
+    """Constants of 8 bits, of one type with an input of so many; a convolution's signed weights are symmetric."""
     info, given = operation.tensor(index), operation.tensor(source).dtype
+    if info.dtype.name in COMPUTED and info.dtype.name not in BYTES:
+        raise operation.error(f"is {info.dtype.name}", index, expected=" or ".join(BYTES))
     if given.itemsize == 1 and info.dtype.itemsize == 1 and info.dtype != given:
         raise operation.error(f"is {info.dtype.name}", index, expected=f"{given.name}, as the input")
     is_convolution = len(info.shape) == 4

@@ -130,7 +130,7 @@ class _Reader:
         info = TensorInfo(index, self._content.text(tensor.Name() or b"") or f"tensor_{index}", (), DEFAULT_TYPE.dtype)
         if kind not in DTYPES:
             raise CompileError(
-                str(info), f"element type {kind} has no lowering", expected=" or ".join(map(str.upper, COMPUTED))
+                str(info), f"element type {kind} has no lowering", expected=", ".join(map(str.upper, COMPUTED))
             )
         if tensor.Sparsity() is not None:
             raise CompileError(str(info), "is sparse", remedy="convert the network with dense weights")

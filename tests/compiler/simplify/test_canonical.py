@@ -163,18 +163,3 @@ def test_another_scale_at_the_reader_is_refused() -> None:
         "node 'x.q.dequantize' (DequantizeLinear): 'x.q.quantize.out' has another scale or zero point where it is "
         "made; expected the same"
     )
-
-
-def test_16_bit_activations_are_refused() -> None:
-    builder = ModelBuilder(np.random.default_rng(4))
-    scale, zero = builder.constant("s", np.float32(0.1)), builder.constant("z", np.array(0, np.int16))
-    x = builder.node("QuantizeLinear", [builder.input("x", [1, 2, 4, 4]), scale, zero], name="q")
-    real = builder.node("DequantizeLinear", [x, scale, zero], name="dq")
-    builder.output(builder.node("Relu", [real], name="relu"))
-    builder.outputs[0] = onnx.helper.make_tensor_value_info("result", onnx.TensorProto.FLOAT, [1, 2, 4, 4])
-    graph = onnx.helper.make_graph(builder.nodes, "wide", builder.inputs, builder.outputs, builder.initializers)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
-    assert refusal(model) == (
-        "node 'dq' (DequantizeLinear): an activation is int16; expected int8 or uint8; "
-        "others only go from an input of the model to an output"
-    )

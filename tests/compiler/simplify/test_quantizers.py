@@ -27,6 +27,7 @@ from tilewright.host import dram_image, host_dtype, read_outputs
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.program.program import place_regions
+from tilewright.isa.program.stored_types import COMPUTED_NAMES
 from tilewright.simulator.interpreter import interpret
 
 TYPES = ("int8", "uint8", "int4", "uint4", "int2", "uint2", "int16", "uint16")
@@ -185,8 +186,7 @@ def inner_model(integers: str, count: int, after: str = "Relu", **attributes: in
     ("model", "why"),
     [
         (inner_model("int8", 4), f"an activation has a scale for each channel; expected one scale{CHANNELS}"),
-        (inner_model("int4", 1), f"an activation is int4; expected int8 or uint8{OTHERS}"),
-        (inner_model("uint16", 1), f"an activation is uint16; expected int8 or uint8{OTHERS}"),
+        (inner_model("int4", 1), f"an activation is int4; expected {COMPUTED_NAMES}{OTHERS}"),
     ],
 )
 def test_operators_take_int8_of_one_scale(model: onnx.ModelProto, why: str) -> None:
@@ -195,12 +195,21 @@ def test_operators_take_int8_of_one_scale(model: onnx.ModelProto, why: str) -> N
     assert str(caught.value) == f"node 'dq' (DequantizeLinear): {why}"
 
 
+def test_operators_take_sixteen_bits_where_the_machine_does() -> None:
+    model = inner_model("int16", 1)
+    simplified(model)
+    compile_model(model, load_machine("base16-a16"))
+    with pytest.raises(CompileError, match="an activation is int16; expected int8 or uint8. take a machine"):
+        compile_model(model, base16())
+
+
 @pytest.mark.parametrize(
     ("node", "why"),
     [
         ("y = QuantizeLinear <axis = 1, output_dtype = 3> (r, scales)",
          f"an activation has a scale for each channel; expected one scale{CHANNELS}"),
-        ("y = QuantizeLinear <output_dtype = 22> (r, one)", f"an activation is int4; expected int8 or uint8{OTHERS}"),
+        ("y = QuantizeLinear <output_dtype = 22> (r, one)",
+         f"an activation is int4; expected {COMPUTED_NAMES}{OTHERS}"),
     ],
 )  # fmt: skip
 def test_what_operators_make_is_int8_of_one_scale(node: str, why: str) -> None:

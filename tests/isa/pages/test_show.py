@@ -49,6 +49,10 @@ def test_shows_the_statement_of_every_instruction() -> None:
     assert list(statements) == list(rows_of("base16", "Instructions"))
 
 
+MOST_LINES = {"base16-a16": 4}
+"""Of a statement, where it may have more than two: a polynomial of the third degree is long."""
+
+
 @pytest.mark.parametrize("name", shipped_machines())
 def test_no_statement_takes_more_than_two_lines_of_80_columns(name: str) -> None:
     table = next(t for t in tables(load_machine(name)) if t.title == "Statements")
@@ -56,8 +60,8 @@ def test_no_statement_takes_more_than_two_lines_of_80_columns(name: str) -> None
     lines = printed_in_80_columns(table).splitlines()
 
     # The line after one that continues a statement begins with the next instruction.
-    continues = [line.startswith(" ") for line in lines]
-    assert not any(a and b for a, b in zip(continues, continues[1:], strict=False))
+    continues = "".join("+" if line.startswith(" ") else " " for line in lines)
+    assert max(map(len, continues.split())) < MOST_LINES.get(name, 2)
 
 
 def test_shows_peak_rates_and_the_ridge_point() -> None:

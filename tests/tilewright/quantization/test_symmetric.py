@@ -32,7 +32,7 @@ def product(*chain: str) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("chain", [(), ("Transpose",), ("MaxPool", "Transpose"), ("Transpose", "Transpose")])
 def test_a_range_that_is_nearly_even_becomes_even(chain: tuple[str, ...]) -> None:
-    found = even_ranges(product(*chain), {"x": range_of(-1.27, 1), "made.out": range_of(-2, 2.54)})
+    found = even_ranges(product(*chain), {"x": range_of(-1.27, 1), "made.out": range_of(-2, 2.54)}, 8)
     assert found["x"] == range_of(-1.28, 1.27)
     assert found["made.out"] == range_of(-2.56, 2.54)
 
@@ -40,12 +40,12 @@ def test_a_range_that_is_nearly_even_becomes_even(chain: tuple[str, ...]) -> Non
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 2), (-2, 1), (0, 0)])
 def test_a_range_that_is_not_stays(low: float, high: float) -> None:
     given = {"x": range_of(low, high), "made.out": range_of(low, high)}
-    assert even_ranges(product(), given) == given
+    assert even_ranges(product(), given, 8) == given
 
 
 def test_what_another_operator_makes_stays() -> None:
     """The range of what comes before a curve is that curve's business."""
-    found = even_ranges(product("Tanh"), {"x": range_of(-1, 1), "made.out": range_of(-2, 2.5)})
+    found = even_ranges(product("Tanh"), {"x": range_of(-1, 1), "made.out": range_of(-2, 2.5)}, 8)
     assert found["made.out"] == range_of(-2, 2.5)
 
 
@@ -54,7 +54,7 @@ def test_a_constant_matrix_has_a_scale_of_its_own() -> None:
     x = b.input("x", shape=(2, WIDTH))
     model = b.build(b.node("MatMul", "product", x, b.constant("w", np.ones((WIDTH, 6)))))
     given = {"x": range_of(-1, 1.1)}
-    assert even_ranges(model, given) == given
+    assert even_ranges(model, given, 8) == given
 
 
 @pytest.mark.parametrize(("activations", "zero"), [("int8", 0), ("uint8", 128)])

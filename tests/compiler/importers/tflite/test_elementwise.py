@@ -155,12 +155,12 @@ def test_refuses(kind: str, inputs: int, table: Any, options: Any, message: str 
         assert str(error.value).startswith(f"net: operator 0 ({kind}): has no lowering; those that have: ABS, ADD, ")
 
 
-def test_refuses_sixteen_bit_activations() -> None:
+def test_refuses_activations_of_other_bits() -> None:
     file = TfliteFile()
-    x, y = file.input("x", (2, 3), dtype=np.int16), file.tensor("y", (2, 3), dtype=np.int16)
+    x, y = file.input("x", (2, 3), dtype=np.int32), file.tensor("y", (2, 3), dtype=np.int32)
     file.operator("RELU", [x], y)
     with pytest.raises(CompileError) as error:
         translate(file, y)
     assert str(error.value) == (
-        "net: operator 0 (RELU): tensor 0 'x': is int16; expected int8 or uint8 (or float32)"
+        "net: operator 0 (RELU): tensor 0 'x': is int32; expected int8, uint8, int16 or uint16 (or float32)"
     )  # fmt: skip

@@ -294,7 +294,7 @@ def conv_file(**changes: Any) -> tuple[TfliteFile, Tensor]:
         ),
         (
             {"dtype": np.int16},
-            "net: operator 0 (CONV_2D): tensor 1 'w': is int16; expected int8 or uint8 (or float32)",
+            "net: operator 0 (CONV_2D): tensor 1 'w': is int16; expected int8 or uint8",
         ),
         (
             {"result": (1, 4, 3, 2)},

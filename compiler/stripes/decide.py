@@ -90,7 +90,7 @@ def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measu
 def _alone(chain: Chain) -> Chain:
     """The chain as a program of its own: what it reads comes from the host, and its result goes there."""
     program, result = chain.program, chain.nests[-1].result.tensor
-    made = {nest.result.tensor for nest in chain.nests}
+    made = dict.fromkeys(nest.result.tensor for nest in chain.nests)  # in order: what is kept is found by it
     read = {access.tensor: None for nest in chain.nests for access in nest.reads.values()}
     inputs = {tensor.name: tensor for tensor in program.inputs}
     outside = [name for name in read if name not in made and name in program.buffers]

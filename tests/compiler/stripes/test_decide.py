@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.search.known_chains import KnownChains
 from tilewright.compiler.stripes.chain import chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
-from tilewright.compiler.stripes.decide import WORTH, cut_chains, measured
+from tilewright.compiler.stripes.decide import WORTH, Measured, cut_chains, measured
 from tilewright.compiler.stripes.proposal import proposals
 from tilewright.isa.files.loader import load_machine
 
@@ -123,3 +124,18 @@ def test_what_was_found_holds_for_a_network_that_is_trained_again(tmp_path: Path
     first = cut_chains(programs[0], SMALL, lambda nests: next(cycles), KnownChains(SMALL, options).recall)
     again = cut_chains(programs[1], SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options).recall)
     assert first.remarks == again.remarks != programs[0].remarks
+
+
+def test_what_is_kept_of_a_chain_names_its_tensors_in_order() -> None:
+    """What is kept is found by this order, so that another process has to have the same."""
+    kept: list[NestProgram] = []
+
+    def recall(chain: NestProgram, find: Callable[[], Measured]) -> Measured:
+        kept.append(chain)
+        return Measured(1)
+
+    cut_chains(before_stripes(MODEL, SMALL), SMALL, lambda nests: 1, recall)
+
+    (chain,) = kept
+    results = [nest.result.tensor for nest in chain.nests]
+    assert len(results) == 4 and list(chain.buffers)[-4:] == results

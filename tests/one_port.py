@@ -17,6 +17,20 @@ SMALL = {
 }
 """What makes a machine small enough to be built in a minute."""
 
+WRITES_WEIGHTS = {
+    "engines": {"vec": {"writes": ["act", "acc", "wgt"]}},
+    "instructions": {
+        "copy_to_weights": {
+            "engine": "vec",
+            "loops": {"i": 10, "j": 10, "k": 10},
+            "from": {"a": "act"},
+            "to": {"y": "wgt"},
+            "do": "y = a",
+        }
+    },
+}
+"""Results of the vector engine that wait where the array reads its weights."""
+
 NAMES = ("act", "wgt", "acc", "par")
 """Memories of tiny8 that may have one port; in `lut`, lanes look up."""
 
@@ -34,5 +48,5 @@ def one_port_machine(seed: int, base: str = "tiny8") -> Machine:
             "ports": rng.choice([1, 1, 1, 2]),
             "interleave": rng.choice(["words", "none"]),
         }
-    text = yaml.safe_dump({"extends": base, **SMALL, "memories": memories}, sort_keys=False)
+    text = yaml.safe_dump({"extends": base, **SMALL, **WRITES_WEIGHTS, "memories": memories}, sort_keys=False)
     return load_machine_text(text, f"ports{seed}.yaml")

@@ -55,7 +55,7 @@ def test_kernels_give_their_expected_outputs(repository: Path, reference: Module
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("isa", long_beyond(3, ["base16", "tiny8", "vector-only", "rect", *SEVERAL]))
+@pytest.mark.parametrize("isa", long_beyond(4, ["base16", "tiny8", "vector-only", "tiny8-1p", "rect", *SEVERAL]))
 def test_the_digits_network_on_three_images(isa: str) -> None:
     binary = tilewright.compile(MODEL, isa).binary
     bases = place_regions(binary.limits)

@@ -1,5 +1,5 @@
 """The command line: `tilewright quantize, compile, explain, run, evaluate, compare-values, profile, bundle, price,
-compare, advise, require, explore, mcp, check, disassemble, assemble, operators, isa, rtl`.
+compare, advise, require, explore, mcp, doctor, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -20,6 +20,7 @@ from tilewright.agents.command import mcp_command
 from tilewright.bundle_command import bundle_command
 from tilewright.compare_command import compare_command
 from tilewright.compile_command import compile_command
+from tilewright.doctor_command import doctor_command
 from tilewright.ending import run_to_end
 from tilewright.errors import InputError
 from tilewright.evaluation.command import evaluate_command
@@ -78,6 +79,7 @@ app.command("compare")(compare_command)
 app.command("advise")(advise_command)
 app.command("require")(require_command)
 app.command("mcp")(mcp_command)
+app.command("doctor")(doctor_command)
 
 COMPLETION = "_TILEWRIGHT_COMPLETE"
 """What a shell sets when it asks for completions, or a user for the script that makes the shell ask."""

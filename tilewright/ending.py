@@ -35,6 +35,14 @@ def _run(app: Callable[[], object]) -> None:
             _interrupted()
         typer.echo(f"error: {describe(error)}", err=True)
         sys.exit(1)
+    except ModuleNotFoundError as error:
+        from tilewright.extras import missing_package
+
+        said = missing_package(error)
+        if said is None:
+            raise
+        typer.echo(f"error: {said}", err=True)
+        sys.exit(1)
     except BaseException as ended:
         is_interrupt = isinstance(ended, KeyboardInterrupt) or getattr(ended, "code", None) == INTERRUPTED
         if not is_interrupt and not was_interrupted():

@@ -14,11 +14,10 @@ from tilewright.codesign.points.network import Network, read_networks
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.file_kinds import require_models
-from tilewright.quantization.float_model import is_quantized
-from tilewright.quantization.samples import Calibration
 
 if TYPE_CHECKING:
     from tilewright.quantization.quantize import QuantizedModel
+    from tilewright.quantization.samples import Calibration
 
 Tell = Callable[["QuantizedModel"], None]
 """Told of each network that was quantised."""
@@ -54,6 +53,8 @@ def _quantized(network: Network, calibration: Calibration, seed: int, tell: Tell
 
 
 def _is_float(network: Network) -> bool:
+    from tilewright.quantization.float_model import is_quantized
+
     try:
         model = onnx.ModelProto.FromString(network.content)
     except DecodeError:

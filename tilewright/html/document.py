@@ -41,7 +41,9 @@ def document(title: str, body: str, script: str, own: Path, data: str = "") -> s
 {library}
 </head>
 <body>
+<main>
 {body}
+</main>
 {facts}<script>{script}</script>
 <script>{"".join(scripts)}</script>
 </body>

@@ -10,7 +10,13 @@
   function sort(table, column, button) {
     const first = table.dataset.first || "down";
     const now = button.dataset.sorted === undefined ? first : button.dataset.sorted === "down" ? "up" : "down";
+    table.querySelectorAll("th").forEach((heading) => {
+      heading.removeAttribute("aria-sort");
+      const other = heading.querySelector("button");
+      if (other !== button) delete other.dataset.sorted;
+    });
     button.dataset.sorted = now;
+    button.closest("th").setAttribute("aria-sort", now === "down" ? "descending" : "ascending");
     const rows = Array.from(table.tBodies[0].rows);
     rows.sort((a, b) => {
       const one = value(a, column), two = value(b, column);

@@ -18,7 +18,7 @@ def own(tmp_path: Path) -> Path:
 def test_a_title_is_text(own: Path) -> None:
     page = document("a <b> & c", "<p>body</p>", "", own)
     assert "<title>a &lt;b&gt; &amp; c</title>" in page
-    assert "<body>\n<p>body</p>\n" in page
+    assert "<body>\n<main>\n<p>body</p>\n" in page
 
 
 def test_has_the_style_and_the_script_of_all_pages_and_its_own(own: Path) -> None:

@@ -66,7 +66,7 @@ def causes(profile: RunProfile) -> Any:
     names = distinct_names(layers)
     chart = _chart(
         "causes",
-        max(SMALLEST_HEIGHT, 60 + ROW_HEIGHT * len(layers)),
+        max(SMALLEST_HEIGHT, 40 + ROW_HEIGHT * len(layers)),
         y_range=names[::-1],
         tools="xpan,xwheel_zoom,reset,save",
     )
@@ -75,16 +75,12 @@ def causes(profile: RunProfile) -> Any:
     data |= {part: [share[part] for share in shares] for part in MEANINGS}
     bars = chart.hbar_stack(
         list(MEANINGS), y="layer", height=0.8, color=[COLOURS[part] for part in MEANINGS],
-        source=ColumnDataSource(data), legend_label=list(MEANINGS),
+        source=ColumnDataSource(data),
     )  # fmt: skip
     for (part, meaning), bar in zip(MEANINGS.items(), bars, strict=True):
         tips = [("layer", "@layer"), (part, f"@{{{part}}}{{0,0}} of @cycles{{0,0}} cycles"), ("", meaning)]
         chart.add_tools(HoverTool(renderers=[bar], tooltips=tips))
     chart.x_range.start = 0
-    chart.legend.orientation = "horizontal"
-    chart.add_layout(chart.legend[0], "above")
-    chart.legend.label_text_color, chart.legend.background_fill_alpha = INK, 0
-    chart.legend.border_line_alpha = 0
     return chart
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from tilewright.html.wide import wide
 from tilewright.isa.program.partitioned import HostNode, HostSegment, Partitioned
 from tilewright.isa.program.program import Program
 
@@ -52,5 +53,5 @@ def hosts_card(parts: Sequence[HostPart]) -> str:
     count = f"{len(nodes)} node{'s run' if len(nodes) != 1 else ' runs'}"
     return (
         f'<h2 id="host">On the host</h2><p class="quiet">{count} on the host, in no cycle of the machine.</p>'
-        f'<div class="wide"><table class="plain"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        + wide(f'<table class="plain"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>', "On the host")
     )

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.html.document import document, drawn
+from tilewright.html.wide import wide
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.show import Table, tables
 from tilewright.pictures.machine import machine_picture
 from tilewright.profiles.causes import CAUSES, MEANINGS, losses
+from tilewright.profiles.colours import COLOURS
 from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_line
 from tilewright.profiles.page.graph import Spans, network_graph
 from tilewright.profiles.page.hosts import HostPart, hosts_card
@@ -77,8 +79,11 @@ def _sections(
     yield '<a href="#memories">Memories</a><a href="#roofline">Roofline</a>'
     yield '<a href="#host">Host</a>' * bool(hosts) + '<a href="#machine">Machine</a></nav>'
     yield '<h2 id="causes">Where each layer’s cycles went</h2>'
-    meanings = "; ".join(f"<b>{cause}</b>: {escape(meaning)}" for cause, meaning in MEANINGS.items())
-    yield f'<p class="quiet">{meanings}.</p>{bars}'
+    meanings = "".join(
+        f'<li><i style="background: {COLOURS[cause]}"></i><b>{cause}</b>: {escape(meaning)}</li>'
+        for cause, meaning in MEANINGS.items()
+    )
+    yield f'<ul class="legend quiet">{meanings}</ul>{bars}'
     yield '<h2 id="layers">Layers</h2><p class="quiet">A name shows its layer in the time line.</p>'
     yield _layer_table(profile, spans)
     yield '<h2 id="network">The network</h2>'
@@ -86,7 +91,9 @@ def _sections(
     yield "DRAM; others stay on chip." + " The host computes what is grey." * bool(hosts) + "</p>"
     yield network_graph(profile, runs, spans, hosts)
     yield '<h2 id="time">Time line</h2>'
-    yield '<p class="quiet">Every instruction, by engine. Turn the wheel to zoom, drag to move.</p>' + time
+    yield '<p class="quiet">Every instruction, by engine. '
+    yield '<span class="mouse">Turn the wheel to zoom, drag to move.</span>'
+    yield '<span class="touch">Pinch to zoom, drag to move.</span></p>' + time
     yield '<h2 id="memories">What lies where, and when</h2>'
     yield '<p class="quiet">Words from when they are written until they are last read, coloured by layer.</p>'
     yield from memories
@@ -136,7 +143,7 @@ def _layer_table(profile: RunProfile, spans: Spans) -> str:
         f'<th scope="col"{NUMBER * (at in numbers)}><button type="button">{head}</button></th>'
         for at, head in enumerate(heads)
     ]
-    return _table("sortable", buttons, rows)
+    return _table("Layers", "sortable", buttons, rows)
 
 
 def _cell(value: Cell) -> str:
@@ -150,16 +157,17 @@ def _machine_picture(machine: Machine) -> str:
     """The machine as a picture with a style of its own, which is why it is a document in the document."""
     content = b64encode(machine_picture(machine).encode()).decode()
     title = escape(f"The machine {machine.name}", quote=True)
-    return f'<object class="picture" type="image/svg+xml" data="data:image/svg+xml;base64,{content}">{title}</object>'
+    picture = f'<img class="picture" alt="{title}" src="data:image/svg+xml;base64,{content}">'
+    return wide(picture, title)
 
 
 def _machine_table(table: Table) -> str:
     heads = [f'<th scope="col">{escape(column)}</th>' for column in table.columns]
     rows = [[f"<td>{escape(format_value(cell))}</td>" for cell in row] for row in table.rows]
-    return f"<h3>{escape(table.title)}</h3>{_table('plain', heads, rows)}"
+    return f"<h3>{escape(table.title)}</h3>{_table(table.title, 'plain', heads, rows)}"
 
 
-def _table(kind: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(what: str, kind: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     head = f"<thead><tr>{''.join(heads)}</tr></thead>"
-    return f'<div class="wide"><table class="{kind}">{head}<tbody>{body}</tbody></table></div>'
+    return wide(f'<table class="{kind}">{head}<tbody>{body}</tbody></table>', what)

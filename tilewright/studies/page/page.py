@@ -12,6 +12,7 @@ from tilewright.codesign.explore.energy_note import energy_notes
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.study import DONE, MEANINGS, Entry, Study
 from tilewright.html.document import document, drawn
+from tilewright.html.wide import wide
 from tilewright.studies.page.charts import charts, known_figures
 from tilewright.studies.profiles import command_of
 
@@ -83,7 +84,7 @@ def _points_table(study: Study, names: Sequence[str]) -> str:
         rows.append(f"<tr>{name}{mark}{''.join(_cell(entry.figures[figure]) for figure in names)}</tr>")
     body = "\n".join(rows)
     table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div class="wide points"><table class="sortable" data-first="up">{table}</table></div>'
+    return wide(f'<table class="sortable" data-first="up">{table}</table>', "Points", "points")
 
 
 def _cell(value: float | None) -> str:
@@ -99,7 +100,8 @@ def _others(study: Study) -> Iterator[str]:
         rows = "\n".join(_other(study, entry) for entry in others)
         head = '<tr><th scope="col">point</th><th scope="col">state</th><th scope="col">reason</th></tr>'
         yield '<h2 id="others">Points that are not measured</h2>'
-        yield f'<div class="wide points"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+        table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+        yield wide(table, "Points that are not measured", "points")
 
 
 def _other(study: Study, entry: Entry) -> str:

@@ -124,6 +124,26 @@ def test_the_source_archive_makes_the_same_wheel(archives: Path, tmp_path: Path)
     assert wheel_of(tmp_path).read_bytes() == wheel_of(archives).read_bytes()
 
 
+@pytest.mark.slow
+def test_built_again_the_archives_are_the_same(archives: Path, repository: Path, tmp_path: Path) -> None:
+    """Whatever the time and the files' own times: hatchling takes SOURCE_DATE_EPOCH, or a time of its own."""
+    copy = tmp_path / "copy"
+    shutil.copytree(repository, copy, symlinks=True, ignore=shutil.ignore_patterns(".git", "build", "__pycache__"))
+    for target in ("wheel", "sdist"):
+        for path in copy.rglob("*.md"):
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+        build(target, copy, tmp_path)
+    for first in archives.iterdir():
+        assert (tmp_path / first.name).read_bytes() == first.read_bytes(), first.name
+
+
+@pytest.mark.slow
+def test_the_archives_say_what_an_index_shows(archives: Path) -> None:
+    words = [sys.executable, "-m", "twine", "check", "--strict", *map(str, archives.iterdir())]
+    checked = subprocess.run(words, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
 # -- the README --------------------------------------------------------------------------------------------------------
 
 

@@ -134,6 +134,31 @@ def test_a_layer_whose_sums_may_overflow_runs_on_the_host_and_says_so() -> None:
     np.testing.assert_array_equal(program.run(extremes(36)).outputs["y"], run_onnx(model, extremes(36))["y"])
 
 
+def integer_product(terms: int) -> onnx.ModelProto:
+    weights = np.random.default_rng(0).integers(-128, 128, (terms, 20)).astype(np.int8)
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["x", "w"], ["y"], name="product")],
+        "integers",
+        [helper.make_tensor_value_info("x", TensorProto.INT8, [2, terms])],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, [2, 20])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def test_int32_results_lie_in_narrower_accumulators_of_as_many_bytes() -> None:
+    model = integer_product(24)
+    program = compile_model(model, load_machine("base16", ["memories.acc.element=int20"]))
+
+    np.testing.assert_array_equal(simulated(program, extremes(24))["y"], run_onnx(model, extremes(24))["y"])
+
+
+def test_int32_results_that_accumulators_may_not_hold_are_refused() -> None:
+    with pytest.raises(CompileError) as error:
+        compile_model(integer_product(600), load_machine("base16", ["memories.acc.element=int20"]))
+    assert "its sums may reach -5174819 to 5174866; expected -524288 to 524287, all that int20" in str(error.value)
+
+
 @pytest.mark.parametrize("total", [300, -300])
 def test_a_bias_may_be_wider_than_a_sum(total: int) -> None:
     """Only what the array leaves must fit: a bias is added where sums become activations."""

@@ -11,13 +11,15 @@ from tilewright.compiler.lower.network import Network, affine
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.memory import storage_bits
 
 
 def is_sum(tensor: str, network: Network) -> bool:
-    """Whether a tensor holds sums as they are."""
-    return network.graph.tensors[tensor].dtype == str(network.arithmetic.sum)
+    """Whether a tensor holds sums as they are: of a type that takes as many bits as they take in memory."""
+    sums = network.arithmetic.sum
+    return network.graph.tensors[tensor].dtype == str(IntegerType(storage_bits(sums.bits), sums.is_signed))
 
 
 def integer_sum(

@@ -11,7 +11,7 @@ from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.machine.memory import DRAM, storage_bits
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,23 @@ class Transfers:
         return self.stores[memory]
 
     def home(self, element: IntegerType) -> str:
-        """The memory where tensors of an element type live: words of `lanes` plain elements, with loads and stores."""
-        for memory in self.machine.memories.values():
-            is_plain = memory.element.type == element and memory.width == self.machine.lanes
-            if is_plain and memory.name in self.loads and memory.name in self.stores:
+        """The memory where tensors of an element type live: words of `lanes` plain elements, with loads and stores.
+
+        One of a narrower type will do if its elements take as many bits: they are kept as they are where they are
+        moved, and sign-extended where they are written.
+        """
+        found = [
+            memory
+            for memory in self.machine.memories.values()
+            if memory.width == self.machine.lanes and memory.name in self.loads and memory.name in self.stores
+        ]
+        for memory in found:
+            if memory.element.type == element:
+                return memory.name
+        for memory in found:
+            held = memory.element.type
+            is_alike = held is not None and held.is_signed == element.is_signed and held.bits < element.bits
+            if is_alike and memory.element.bits == storage_bits(element.bits):
                 return memory.name
         raise CompileError(
             self.machine.name,

@@ -1,16 +1,19 @@
 """Which engine runs each operation, where a machine has several that can: work is divided among engines of a kind.
 
 The operations start one after the other, each on the engine that can start it first; of two that can start it at once,
-on that of what it comes after, which then need not wait for another. How long each takes is estimated (durations).
+on that of what it comes after, which then need not wait for another. How long each takes is estimated (durations). Of
+loads through one AXI port, the beats come one after the other.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.load_plan import fills
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.engine import Engine
 
@@ -27,7 +30,7 @@ def divided(program: TileProgram) -> TileProgram:
     if not has_choice(program):
         return program
     before, taken = program.of_order(dependences), program.of_each(durations)
-    free = dict.fromkeys(program.machine.engines.values(), 0)
+    free, of_port = dict.fromkeys(program.machine.engines.values(), 0), defaultdict[int, int](int)
     chosen, ends = list(program.of_each(engines)), [0] * len(program.operations)
     mnemonics = []
     for index, operation in enumerate(program.operations):
@@ -36,12 +39,15 @@ def divided(program: TileProgram) -> TileProgram:
         previous = {chosen[earlier] for earlier in comes_after if ends[earlier] == ready}
 
         def turn(engine: Engine, ready: int = ready, previous: set[Engine] = previous) -> tuple[int, bool, int]:
-            return max(free[engine], ready), engine not in previous, engine.number
+            through = of_port[engine.dma.port] if fills(engine) else 0
+            return max(free[engine], through, ready), engine not in previous, engine.number
 
         format = min(alike[operation.mnemonic], key=lambda format: turn(format.engine))
-        start = max(free[format.engine], ready)
+        start, _, _ = turn(format.engine)
         chosen[index], ends[index] = format.engine, start + taken[index].complete
         free[format.engine] = start + taken[index].busy
+        if fills(format.engine):
+            of_port[format.engine.dma.port] = start + taken[index].read_beats
         mnemonics.append(format.mnemonic)
     return with_mnemonics(program, mnemonics)
 

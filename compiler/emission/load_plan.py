@@ -1,14 +1,17 @@
 """When each load should start: neither so late that its reader waits, nor so early that it fills the memory.
 
 All other engines are taken to run as fast as they can, with every load at once. That gives the cycle in which each
-load's words are needed. Backwards from there, one load before the other, it gives the latest start of each. Where DMA
-is slower than the rest, the latest starts pile up towards the front, and loads run ahead as far as memory allows.
+load's words are needed. Backwards from there, one load before the other, it gives the latest start of each: its engine
+takes one after the other, and so do the beats of all engines on one AXI port. Where DMA is slower than the rest, the
+latest starts pile up towards the front, and loads run ahead as far as memory allows.
 
-Example: three loads of 100 cycles, needed in cycles 500, 520 and 900, must start by 320, 420 and 800.
+Example: three loads of 100 cycles, needed in cycles 500, 520 and 900, must start by 320, 420 and 800. If another engine
+has the first, on the same port, and 60 of its cycles are beats, it must start by 360; on a port of its own, by 400.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,12 +49,13 @@ def plan_loads(
     needed = _needed(engines, starts, before)
     loads = sorted((i for i, engine in enumerate(engines) if fills(engine)), key=lambda i: (needed[i], i))
     from_cycle = [0] * len(engines)
-    latest = dict.fromkeys(engines, NEVER)
+    latest, of_port = dict.fromkeys(engines, NEVER), defaultdict[int, int](lambda: NEVER)
     for index in reversed(loads):
         if needed[index] == NEVER:  # nobody reads it, and what stands behind it may wait for its turn
             continue
-        engine = engines[index]
-        latest[engine] = min(latest[engine], needed[index] - round_trip) - durations[index].busy
+        engine, taken = engines[index], durations[index]
+        start = min(latest[engine], needed[index] - round_trip) - taken.busy
+        latest[engine] = of_port[taken.port] = min(start, of_port[taken.port] - taken.read_beats)
         from_cycle[index] = latest[engine] - EARLY_ROUND_TRIPS * round_trip
     return LoadPlan(tuple(loads), starts, from_cycle)
 

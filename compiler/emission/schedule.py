@@ -28,7 +28,7 @@ from tilewright.compiler.emission.spread import spread
 from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, engines
-from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.engine import Engine, Template
 from tilewright.isa.templates.work import Work
 from tilewright.isa.timing import dma_round_trip
 
@@ -131,15 +131,15 @@ class _Work:
 class WorkColumns(NamedTuple):
     """Operations and engines while operations start, as `kernels.schedule` steps them; both are numbers.
 
-    Of each operation: its `engine`, for how many cycles that is `busy` with it and when it is `complete`; whether it
-    `comes_after` any; its planned start (`starts`), and of a load the first cycle for it (`from_cycle`); the first
-    operation from there on that nothing behind may pass (`passable`); how many operations are `open` before it, and
-    when what it comes after lets it start (`ready`). `after_end` from `after_end_begins[operation]` on are those that
-    wait for its end, `after_start` those that wait for its start.
+    Of each operation: its `engine`, for how many cycles that is `busy` with it and when it is `complete`, and how many
+    `beats` it reads; whether it `comes_after` any; its planned start (`starts`), and of a load the first cycle for it
+    (`from_cycle`); the first operation from there on that nothing behind may pass (`passable`); how many operations are
+    `open` before it, and when what it comes after lets it start (`ready`). `after_end` from
+    `after_end_begins[operation]` on are those that wait for its end, `after_start` those that wait for its start.
 
     Of each engine: its `queue` from `heads[engine]` to before `queue_begins[engine + 1]`; when it is `free`; how many
     `contexts` it has (0: no limit), when those `ends`, and how many it has begun (`newest`); when it can start its next
-    operation, and which.
+    operation, and which; and the AXI `port` of a DMA engine.
 
     At last whether an engine fills memories (`is_load`), how many `loads_ahead` of their turn may start, and those that
     did, `early_count` in number; by how many cycles the last operation of another engine came later than planned
@@ -149,6 +149,7 @@ class WorkColumns(NamedTuple):
     engine: Integers
     busy: Integers
     complete: Integers
+    beats: Integers
     comes_after: NDArray[np.bool_]
     starts: Integers
     from_cycle: Integers
@@ -168,6 +169,7 @@ class WorkColumns(NamedTuple):
     newest: Integers
     next_start: Integers
     next_operation: Integers
+    port: Integers
     is_load: NDArray[np.bool_]
     loads_ahead: int
     early: Integers
@@ -216,6 +218,7 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         engine=engine,
         busy=busy,
         complete=complete,
+        beats=np.array([each.read_beats for each in work.durations], np.int64),
         comes_after=np.array(opened, np.int64) > 0,
         starts=np.array(plan.starts, np.int64),
         from_cycle=np.array(plan.from_cycle, np.int64),
@@ -232,6 +235,7 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         newest=np.zeros(len(machine_engines), np.int64),
         next_start=np.zeros(len(machine_engines), np.int64),
         next_operation=np.zeros(len(machine_engines), np.int64),
+        port=np.array([of.dma.port if of.template is Template.DMA else 0 for of in machine_engines], np.int64),
         is_load=np.array([fills(of) for of in machine_engines], np.bool_),
         loads_ahead=count if work.ahead.loads is None else work.ahead.loads,
         early=np.zeros(count, np.int64),

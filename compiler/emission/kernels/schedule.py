@@ -110,8 +110,15 @@ def open_those_after(w, begins, after, index, cycle):
 
 @part_of_kernel
 def occupy(w, engine, index, start, end):
-    """Have an engine busy with an operation: until it has taken it, and for as long as no context is free."""
+    """Have an engine busy with an operation: until it has taken it, and for as long as no context is free.
+
+    Engines that read through the same AXI port wait until its beats are through.
+    """
     w.free[engine] = start + w.busy[index]
+    if w.is_load[engine]:
+        for other in range(len(w.free)):
+            if w.is_load[other] and other != engine and w.port[other] == w.port[engine]:
+                w.free[other] = max(w.free[other], start + w.beats[index])
     if w.contexts[engine]:
         oldest = w.newest[engine] % w.contexts[engine]
         w.free[engine] = max(w.free[engine], w.ends[engine, oldest])

@@ -12,7 +12,9 @@ import pytest
 from tests.compiler.models import random_inputs
 from tests.compiler.nests import network_for
 from tests.compiler.pipelines import simulated
+from tests.compiler.tile_programs import TileBuilder
 from tests.digits import MODEL
+from tests.schedules.never_slower import model as onnx_model
 from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.divide import divided, has_choice
 from tilewright.compiler.options import Options
@@ -122,6 +124,42 @@ def test_a_second_port_makes_a_program_faster_than_a_second_engine_on_the_same_o
     ]
 
     assert cycles[0] < 0.9 * cycles[1], cycles
+
+
+def engines_of_loads(machine: Machine) -> Counter[str]:
+    """Who has four loads that nothing has to come before, each of 384 beats of 4 bytes."""
+    build = TileBuilder(machine, np.random.default_rng(0))
+    for _ in range(4):
+        build.load("act", 96)
+    return Counter(engine.name for engine in engines(divided(build.program())))
+
+
+def test_loads_that_fill_a_port_stay_on_one_engine_of_it() -> None:
+    """A second engine could start none sooner."""
+    assert engines_of_loads(two_ports(0)) == {"load": 4}
+    assert engines_of_loads(two_ports(1)) == {"load": 2, "load2": 2}
+
+
+def test_loads_that_leave_beats_of_a_port_are_shared() -> None:
+    """With one burst under way, an engine waits for DRAM between bursts of 16 beats."""
+    one_burst = TWO_PORTS.replace("  load2: {", "  load: {bursts: 1}\n  load2: {bursts: 1, ")
+
+    assert engines_of_loads(load_machine_text(one_burst % 0, "one.yaml")) == {"load": 2, "load2": 2}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bursts", "most"), [(2, 0.6), (16, 1.005)])
+def test_two_engines_on_one_port_are_not_slower_than_one_and_faster_where_they_can(bursts: int, most: float) -> None:
+    """Layers of the autoencoder wait for weights: with two bursts under way, an engine waits for DRAM between them."""
+    one = load_machine("base16", [f"engines.load.bursts={bursts}"])
+    alike = [f"engines.{name}.bursts={bursts}" for name in ("load", "load2")]
+    two = load_machine("base16-2dma", ["dram.ports=1", "engines.load2.port=0", *alike])
+    alone, both = (
+        simulate_cycles(program, place_regions(program.limits)).cycles
+        for program in (compile_model(onnx_model("autoencoder"), machine) for machine in (one, two))
+    )
+
+    assert both <= most * alone, (alone, both)
 
 
 def test_engines_of_a_program_are_kept_where_its_order_is_taken_over() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tilewright.compiler.emission.dependences import Dependences
 from tilewright.compiler.emission.load_plan import EARLY_ROUND_TRIPS, plan_loads
 from tilewright.isa.files.loader import load_machine
@@ -34,6 +36,22 @@ def test_loads_that_follow_each_other_start_earlier() -> None:
     before = Dependences(((), (), (0, 1)), ((),) * 3)
     plan = plan_loads(engines, lasting, before, ROUND_TRIP)
     assert [at + MARGIN for at in plan.from_cycle[:2]] == [110 - 10 - 200, 110 - 10 - 100]
+
+
+@pytest.mark.parametrize(("ports", "first"), [(1, 360), (2, 400)])
+def test_beats_of_two_engines_follow_each_other_on_one_port(ports: int, first: int) -> None:
+    """The example of the module: loads of 100 cycles needed in 500, 520 and 900, the first by another engine."""
+    machine = load_machine("base16-2dma", [f"dram.ports={ports}", f"engines.load2.port={ports - 1}"])
+    names = ("load2", "load", "load", "vec", "vec", "vec")
+    engines, port = [machine.engines[name] for name in names], ports - 1
+    loads = [Work(100, 100, read_beats=60, port=port), *[Work(100, 100, read_beats=60)] * 2]
+    lasting = [*loads, Work(20, 520), Work(380, 380), Work(9, 9)]
+    before = Dependences(((), (), (), (0,), (1,), (2, 4)), ((),) * 6)
+    plan = plan_loads(engines, lasting, before, 0)
+    assert [plan.starts[at] for at in (3, 4, 5)] == [100, 120, 500]
+    assert plan.loads == (0, 1, 2)
+    # Needed in 100, 120 and 500.
+    assert list(plan.from_cycle[:3]) == [first - 400, 420 - 400, 800 - 400]
 
 
 def test_words_that_another_load_overwrites_are_needed_when_its_are() -> None:

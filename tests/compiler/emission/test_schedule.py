@@ -13,8 +13,8 @@ from tilewright.compiler.errors import DoesNotFit
 from tilewright.isa.files.loader import load_machine
 
 
-def builder(*overrides: str) -> TileBuilder:
-    return TileBuilder(load_machine("base16", overrides), np.random.default_rng(0))
+def builder(machine: str = "base16", *overrides: str) -> TileBuilder:
+    return TileBuilder(load_machine(machine, overrides), np.random.default_rng(0))
 
 
 def mnemonics(build: TileBuilder, loads_ahead: int | None = None) -> list[str]:
@@ -54,9 +54,30 @@ def test_a_load_does_not_come_long_before_it_is_needed() -> None:
     assert mnemonics(build) == [*["fill"] * 4, "load_act", "load_act", *["rescale"] * 2]
 
 
+@pytest.mark.parametrize(
+    ("ports", "expected"),
+    [
+        (1, ["load_act", "fill", "load_act_load2", "fill"]),
+        (2, ["load_act", "load_act_load2", "fill", "fill"]),
+    ],
+)
+def test_beats_of_two_engines_follow_each_other_on_one_port(ports: int, expected: list[str]) -> None:
+    """Each load is 96 beats, each fill 120 cycles: on one port, the second load begins between the fills."""
+    build = builder("base16-2dma", f"dram.ports={ports}", f"engines.load2.port={ports - 1}")
+    found = [build.buffer("act", 96) for _ in range(2)]
+    for mnemonic, to in zip(("load_act", "load_act_load2"), found, strict=True):
+        build.run(mnemonic, {"trip.k": 96, "d.k": build.lanes, "y.k": 1}, d="weights", y=to)
+    for _ in range(2):
+        build.run("fill", {"trip.j": 20, "trip.k": WORDS, "y.k": 1}, y=build.buffer("act", WORDS))
+    for loaded in found:
+        build.run("rescale", {"trip.k": WORDS, "a.k": 1, "y.k": 1}, a=loaded, y=loaded)
+    order = schedule(build.program(), Ahead(divides=False)).operations
+    assert [operation.mnemonic for operation in order[:4]] == expected
+
+
 def test_a_fill_that_waits_for_words_puts_off_no_load() -> None:
     """40 of 64 words are in use until the first product ends; the fill of as many could otherwise start at once."""
-    build = builder("memories.act.kib=1")
+    build = builder("base16", "memories.act.kib=1")
     x, w, sums = build.load("act", 40), build.load("wgt", 16), build.buffer("acc", 1)
     build.run("mma", {"trip.y": 1000, "trip.x": WORDS}, a=x, w=w, c=sums)
     build.run("mma", {"trip.y": 1000, "trip.x": WORDS}, a=build.load("act", 1), w=w, c=sums)
@@ -68,7 +89,7 @@ def test_a_fill_that_waits_for_words_puts_off_no_load() -> None:
 
 def test_where_work_is_late_its_loads_come_as_much_later() -> None:
     """The first rescale has words for its result only when a product of 6,000 cycles ends, and all behind it waits."""
-    build = builder("memories.act.kib=1")
+    build = builder("base16", "memories.act.kib=1")
     x, w, sums = build.load("act", 40), build.load("wgt", 16), build.buffer("acc", 1)
     y, z = build.load("act", 1), build.buffer("act", 1)
     build.run("mma", {"trip.y": 1000, "trip.x": WORDS}, a=x, w=w, c=sums)
@@ -137,7 +158,7 @@ def test_never_overwrites_what_is_still_to_be_read() -> None:
 
 
 def test_stays_where_its_buffer_fits() -> None:
-    build = builder("memories.wgt.kib=1")  # 64 words
+    build = builder("base16", "memories.wgt.kib=1")  # 64 words
     first = build.load("wgt", 64)
     sums = build.buffer("acc", 1)
     x = build.load_input()
@@ -155,7 +176,7 @@ def test_what_fitted_still_fits(seed: int) -> None:
 
 
 def test_what_never_fits_is_left_to_the_allocator() -> None:
-    build = builder("memories.acc.kib=1")  # 16 words
+    build = builder("base16", "memories.acc.kib=1")  # 16 words
     build.store(build.matmul(vectors=40))
     with pytest.raises(DoesNotFit):
         allocate(schedule(build.program()))

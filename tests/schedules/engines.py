@@ -1,8 +1,9 @@
 """What second engines and ports are worth: networks on machines, shipped or shown in docs/engines.md, and their bases.
 
-python -m tests.schedules.engines                          # all rows, by the name of the machine that they are about
-python -m tests.schedules.engines base16-2dma              # those of one table
+python -m tests.schedules.engines                          # all tables, by their names
+python -m tests.schedules.engines base16-2dma              # one of them
 python -m tests.schedules.engines sequence16-2vec kwt-1    # a row
+python -m tests.schedules.engines shipped --area           # with their areas: minutes each, the first time
 """
 
 from __future__ import annotations
@@ -47,23 +48,38 @@ COMPARISONS: Mapping[str, Comparison] = {
             Column("base16-2dma-32"),
         ),
     ),
+    "shipped": Comparison(
+        ("resnet8", "resnet18", "mobilenetv2", "ds-cnn", "autoencoder", "vit-tiny"),
+        (
+            Column("base16", is_told=False),
+            *(Column(name) for name in ("base16-2dma", "base16-2vec", "dual16", "two16", "quad8")),
+            Column("base16", ("memories.act.kib=320",)),  # the step of its macros in which the area of these lies
+        ),
+    ),
+    "vector-only": Comparison(
+        ("resnet8", "ds-cnn", "autoencoder"),
+        (Column("tiny8", is_told=False), Column("vector-only"), Column("tiny8", ("memories.act.kib=48",))),
+    ),
     "two16": Comparison(
         ("ds-cnn", "mobilenetv1-0.25", "resnet8", "resnet18", "autoencoder"),
         (Column("base16", is_told=False), Column("dual16"), Column("two16"), Column("quad8")),
     ),
 }
-"""By the name of the machine that the table is about."""
+"""By the name of the table: of the machine that it is about, or `shipped` for all that have base16 for a base."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.schedules.engines", description=__doc__)
-    parser.add_argument("machine", nargs="?", choices=COMPARISONS, help="whose table; default: all")
+    parser.add_argument("table", nargs="?", choices=COMPARISONS, help="default: all")
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help="rows; default: all")
+    parser.add_argument("--area", action="store_true", help="a row with the area of the machines, too")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         shown = {name: str(path) for name, path in machines(Path(folder)).items()}
-        for name in [arguments.machine] if arguments.machine else COMPARISONS:
+        for name in [arguments.table] if arguments.table else COMPARISONS:
             print(name)
+            if arguments.area:
+                print(area_row(COMPARISONS[name].columns, shown), flush=True)
             for network in arguments.networks or COMPARISONS[name].networks:
                 print(row(network, COMPARISONS[name].columns, shown), flush=True)
 
@@ -76,6 +92,15 @@ def row(network: str, columns: tuple[Column, ...], shown: Mapping[str, str]) -> 
         for each, count in zip(columns, found, strict=True)
     ]
     return f"| {network} | {' | '.join(cells)} |"
+
+
+def area_row(columns: tuple[Column, ...], shown: Mapping[str, str]) -> str:
+    """`| mm² | 43.3 | 44.2 |`: logic and macros, as `tilewright price` estimates them."""
+    import tilewright
+
+    prices = [tilewright.price(shown.get(each.machine, each.machine), each.overrides) for each in columns]
+    cells = [f"{(price.logic_um2 + price.memories_um2) / 1e6:.1f}" for price in prices]
+    return f"| mm² | {' | '.join(cells)} |"
 
 
 def machines(folder: Path) -> dict[str, Path]:

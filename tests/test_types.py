@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 
 import numpy as np
 import onnx
@@ -14,60 +14,62 @@ from tests.compiler.narrow_weights import with_narrow_weights
 from tests.compiler.pipelines import simulated
 from tests.rings import slow_beyond
 from tests.test_simulator_equals_rtl import assert_equal
-from tests.types import NETWORKS, PAGE, machines, right, row, taken, top1_rows
+from tests.types import BASE, MACHINES, NETWORKS, PAGE, Variant, right, row, taken, top1_rows
 from tests.types import with_narrow_weights as quantized
 from tilewright import host
+from tilewright.codesign.price.price import price_machine
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model
-from tilewright.isa.files.loader import load_machine
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.program.program import Program, place_regions
 
-SMALL = ("array.rows=4", "array.cols=8", "lanes=4", "dram.bus_bytes=4")
-"""Hardware that is built sooner, of the same kind: a word of weights is as wide as the bus."""
+SMALL = ("array.rows=4", "array.cols=4", "lanes=4", "dram.bus_bytes=4")
+"""Hardware that is built sooner."""
 
 
 @pytest.fixture
-def of_page(tmp_path: Path) -> list[str]:
-    return [str(path) for path in machines(tmp_path)]
-
-
-@pytest.fixture
-def machine(of_page: list[str]) -> str:
+def machine() -> str:
     """That whose memory holds weights of four bits alone."""
-    return of_page[0]
+    return "w4-only"
 
 
 @pytest.fixture
-def both(of_page: list[str]) -> str:
+def both() -> str:
     """That which reads the words of one memory as weights of either type."""
-    return of_page[1]
+    return "base16-w4"
+
+
+@pytest.mark.parametrize("name", ["w4-only", "base16-w4"])
+def test_the_page_shows_the_files_that_ship(name: str) -> None:
+    (shown,) = re.findall(rf"```yaml\n(# {name}\.yaml\n.*?)```", PAGE.read_text(), re.DOTALL)
+    assert load_machine_text(shown, name).text == load_machine(name).text
 
 
 @pytest.mark.parametrize("network", slow_beyond(2, NETWORKS))
-def test_the_page_shows_what_the_command_prints(network: str, of_page: list[str]) -> None:
-    assert {row(network, machine) for machine in of_page} <= set(PAGE.read_text().splitlines())
+def test_the_page_shows_what_the_command_prints(network: str) -> None:
+    assert {row(network, machine) for machine in MACHINES} <= set(PAGE.read_text().splitlines())
 
 
 @pytest.mark.slow
-def test_the_page_shows_what_the_command_counts(of_page: list[str]) -> None:
-    assert set(top1_rows(of_page)) <= set(PAGE.read_text().splitlines())
+def test_the_page_shows_what_the_command_counts() -> None:
+    assert set(top1_rows()) <= set(PAGE.read_text().splitlines())
 
 
-@pytest.mark.parametrize("position", [0, 1], ids=["w4-only", "base16-w4"])
-def test_a_network_bound_by_its_weights_takes_half_as_long(position: int, of_page: list[str]) -> None:
+@pytest.mark.parametrize("machine", MACHINES[1:], ids=["w4-only of 32 columns", "base16-w4"])
+def test_a_network_bound_by_its_weights_takes_half_as_long(machine: Variant) -> None:
     from tests.schedules.never_slower import model
 
     (wide, wide_bytes), (narrow, narrow_bytes) = (
-        taken(model("autoencoder"), "base16"),
-        taken(quantized("autoencoder"), of_page[position]),
+        taken(model("autoencoder"), BASE),
+        taken(quantized("autoencoder"), machine),
     )
     assert narrow <= 0.62 * wide and narrow_bytes <= 0.53 * wide_bytes
 
 
 @pytest.mark.slow
-def test_digits_lose_no_more_than_half_a_point(of_page: list[str]) -> None:
-    images, usual = len(digits.labels()), right(onnx.load(digits.MODEL), "base16")
-    assert min(right(quantized("digits"), machine) for machine in of_page) >= usual - 0.005 * images
+def test_digits_lose_no_more_than_half_a_point() -> None:
+    images, usual = len(digits.labels()), right(onnx.load(digits.MODEL), BASE)
+    assert min(right(quantized("digits"), machine) for machine in MACHINES) >= usual - 0.005 * images
 
 
 def remarks(model: onnx.ModelProto, machine: str) -> dict[str, str]:
@@ -115,7 +117,7 @@ def test_what_fits_in_a_tile_of_the_usual_type_takes_that_and_says_so(both: str)
 def test_programs_of_the_usual_type_are_as_long(both: str) -> None:
     from tests.schedules.never_slower import model
 
-    assert taken(model("digits"), both) == taken(model("digits"), "base16")
+    assert taken(model("digits"), Variant(both)) == taken(model("digits"), BASE)
 
 
 @pytest.mark.parametrize("channels", [17, 40])
@@ -129,10 +131,9 @@ def test_results_are_those_of_onnx_runtime(channels: int, element: str, zero: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("position", [0, 1], ids=["w4-only", "base16-w4"])
-def test_networks_are_the_simulators_on_the_hardware(position: int, of_page: list[str]) -> None:
-    sizes = [each for each in SMALL if not (position and each.startswith("array.cols"))]
-    narrow = load_machine(of_page[position], [*sizes, *(["array.cols=4"] if position else [])])
+@pytest.mark.parametrize("name", ["w4-only", "base16-w4"])
+def test_networks_are_the_simulators_on_the_hardware(name: str) -> None:
+    narrow = load_machine(name, SMALL)
     jobs = []
     for channels, size in ((5, 6), (16, 9)):
         model = with_narrow_weights(conv_model(np.random.default_rng(size), channels, 12, size))
@@ -140,3 +141,8 @@ def test_networks_are_the_simulators_on_the_hardware(position: int, of_page: lis
         image = host.dram_image(program, random_inputs(model, np.random.default_rng(0)))
         jobs.append((program, image, place_regions(program.limits)))
     assert_equal(narrow, jobs, range(len(jobs)))
+
+
+def test_the_array_of_narrow_types_alone_is_two_thirds_as_large() -> None:
+    narrow, wide = (price_machine(load_machine(name)).unit("array").area_um2 for name in ("w4-only", "base16"))
+    assert narrow <= 0.72 * wide

@@ -1,4 +1,4 @@
-"""What narrow weights are worth: the networks of docs/types.md on the machine of that page, beside base16 with int8.
+"""What narrow weights are worth: the networks of docs/types.md on the machines of that page, beside base16 with int8.
 
 python -m tests.types                  # the rows of the page's tables
 python -m tests.types autoencoder      # one network
@@ -7,9 +7,8 @@ python -m tests.types autoencoder      # one network
 from __future__ import annotations
 
 import argparse
-import re
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -18,12 +17,14 @@ import onnx
 
 from tests import digits
 from tests.schedules.never_slower import model
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
 
 PAGE = Path(__file__).parents[1] / "docs/types.md"
 
 NETWORKS = ("autoencoder", "digits", "ds-cnn", "resnet8")
 
-ROW = "| {network} | `{machine}` | {0:,} | {1:,} | {cycles:.2f} | {2:,} | {3:,} | {bytes:.2f} |"
+ROW = "| {network} | {machine} | {0:,} | {1:,} | {cycles:.2f} | {2:,} | {3:,} | {bytes:.2f} |"
 
 TOP1 = "| {name} | {right} of {count} | {part:.2%} |"
 
@@ -35,46 +36,57 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.types", description=__doc__)
     parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")
     asked = parser.parse_args().networks
-    with tempfile.TemporaryDirectory() as folder:
-        of_page = [str(machine) for machine in machines(Path(folder))]
-        for network in asked:
-            for machine in of_page:
-                print(row(network, machine), flush=True)
-        if "digits" in asked:
-            print()
-            for line in top1_rows(of_page):
-                print(line, flush=True)
+    for network in asked:
+        for machine in MACHINES:
+            print(row(network, machine), flush=True)
+    if "digits" in asked:
+        print()
+        for line in top1_rows():
+            print(line, flush=True)
 
 
-def machines(folder: Path) -> Iterator[Path]:
-    """The machine files that the page shows, written into a folder."""
-    for block in re.findall(r"```yaml\n(# (\S+\.yaml)\n.*?)```", PAGE.read_text(), re.DOTALL):
-        path = folder / block[1]
-        path.write_text(block[0])
-        yield path
+@dataclass(frozen=True)
+class Variant:
+    """A shipped machine with settings."""
+
+    name: str
+    settings: tuple[str, ...] = ()
+
+    @property
+    def machine(self) -> Machine:
+        return load_machine(self.name, self.settings)
+
+    def __str__(self) -> str:
+        return ", ".join(f"`{each}`" for each in (self.name, *self.settings))
 
 
-def row(network: str, machine: str) -> str:
+BASE = Variant("base16")
+
+MACHINES = (Variant("w4-only"), Variant("w4-only", ("array.cols=32",)), Variant("base16-w4"))
+"""Those of the page's tables."""
+
+
+def row(network: str, machine: Variant) -> str:
     """Cycles, and bytes of all constants, with int8 weights on base16 and with int4 ones on the machine."""
     (wide_cycles, wide_bytes), (narrow_cycles, narrow_bytes) = (
-        taken(model(network), "base16"),
+        taken(model(network), BASE),
         taken(with_narrow_weights(network), machine),
     )
     numbers = wide_cycles, narrow_cycles, wide_bytes, narrow_bytes
     return ROW.format(
         *numbers,
         network=network,
-        machine=Path(machine).stem,
+        machine=machine,
         cycles=narrow_cycles / wide_cycles,
         bytes=narrow_bytes / wide_bytes,
     )
 
 
-def taken(network: onnx.ModelProto, machine: str) -> tuple[int, int]:
+def taken(network: onnx.ModelProto, machine: Variant) -> tuple[int, int]:
     """Cycles, and bytes of the region of weights."""
     import tilewright
 
-    program = tilewright.compile(network, machine)
+    program = tilewright.compile(network, machine.machine)
     return int(program.profile()["cycles"]), sum(len(part.weights) for part in program.programs)
 
 
@@ -90,22 +102,22 @@ def with_narrow_weights(network: str) -> onnx.ModelProto:
     return quantize(float_network(network), "random", weights="int4").model
 
 
-def top1_rows(of_page: Sequence[str]) -> Iterator[str]:
+def top1_rows() -> Iterator[str]:
     """How many of the digits' held-back images are right: with int8 on base16, with int4 weights on the machines."""
     count, narrow = len(digits.labels()), with_narrow_weights("digits")
     for weights, network, of in (
-        ("int8", model("digits"), "base16"),
-        *(("int4", narrow, machine) for machine in of_page),
+        ("int8", model("digits"), BASE),
+        *(("int4", narrow, machine) for machine in MACHINES),
     ):
         hits = right(network, of)
-        name = f"`{Path(of).stem}`, {weights} weights"
+        name = f"{of}, {weights} weights"
         yield TOP1.format(name=name, right=hits, count=count, part=hits / count)
 
 
-def right(network: onnx.ModelProto, machine: str) -> int:
+def right(network: onnx.ModelProto, machine: Variant) -> int:
     import tilewright
 
-    program = tilewright.compile(network, machine)
+    program = tilewright.compile(network, machine.machine)
     results = [program.run({"image": image[None]}).outputs for image in digits.images()]
     found = np.array([next(iter(outputs.values())).argmax() for outputs in results])
     return int((found == digits.labels()).sum())

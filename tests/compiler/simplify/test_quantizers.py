@@ -134,8 +134,8 @@ def test_blocks_as_mlir_writes_them() -> None:
     assert parse_type(text) == tensor_type
 
 
-@pytest.mark.parametrize("machine", shipped_machines())
-def test_every_machine_moves_wide_integers(machine: str) -> None:
+@pytest.mark.parametrize("machine", [name for name in shipped_machines() if name != "w4-only"])
+def test_every_machine_with_a_memory_of_them_moves_wide_integers(machine: str) -> None:
     model, inputs = random_end(np.random.default_rng(5), "DequantizeLinear", "uint16", "channels")
     expected = expected_end(model, inputs)
     assert np.array_equal(simulated(compile_model(model, load_machine(machine)), inputs)["y"], expected)

@@ -34,7 +34,9 @@ def quantize_command(
     ] = None,
     activations: Annotated[
         str | None,
-        typer.Option("--activations", metavar="TYPE", help="The type of activations, such as uint8; default: signed."),
+        typer.Option(
+            "--activations", metavar="TYPE", help="The type of activations, such as int16; default: signed, eight bits."
+        ),
     ] = None,
     weights: Annotated[
         str | None,
@@ -57,7 +59,7 @@ def quantize_command(
     seed: Seed = 0,
     json: Json = None,
 ) -> None:
-    """Quantise a float ONNX model to integers of eight bits (QDQ form), and show how much each layer loses."""
+    """Quantise a float ONNX model to integers (QDQ form), and show how much each layer loses."""
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.isa.program.stored_types import DEFAULT_TYPE
     from tilewright.progress import progress

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import FACTOR, REAL, Operator
@@ -19,7 +20,14 @@ from tilewright.compiler.lower.network import (
     whole,
     window_access,
 )
-from tilewright.compiler.lower.polynomials import READS, PolynomialFormat, computed, expression, fitted
+from tilewright.compiler.lower.polynomials import (
+    READS,
+    PolynomialFormat,
+    Polynomials,
+    computed,
+    expression,
+    fitted,
+)
 from tilewright.compiler.nest.expressions import added, clamp, multiplied, rescaled
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, make
@@ -98,21 +106,31 @@ def _in_pieces(operator: Operator, of: PolynomialFormat, network: Network) -> Ne
     """A function as polynomials; raises CompileError where their integers are more than a step from it."""
     offset = network.offset(operator.outputs[0])
     exact = operator.attributes["table"].astype(np.int64) - offset
-    low, high = int(exact.min()), int(exact.max())
-    found = fitted(operator.attributes[REAL] - offset, of)
-    apart = np.abs(computed(found, of, low, high) - exact)
+    reals = operator.attributes[REAL] - offset
+    key = exact.tobytes() + reals.tobytes()
+    if key not in network.functions:
+        network.functions[key] = _polynomials(operator, exact, reals, of, network)
+    found, tables = network.functions[key]
+    nest = _elementwise(operator, expression(found, of, int(exact.min()), int(exact.max())), network)
+    return replace(nest, reads={**nest.reads, **{read: Access(name, (affine(),)) for read, name in tables.items()}})
+
+
+def _polynomials(
+    operator: Operator, exact: NDArray[np.int64], reals: NDArray[np.float64], of: PolynomialFormat, network: Network
+) -> tuple[Polynomials, dict[str, str]]:
+    """The polynomials of a function, and the constants of their coefficients, by what the nest reads them as."""
+    found = fitted(reals, of)
+    apart = np.abs(computed(found, of, int(exact.min()), int(exact.max())) - exact)
     if apart.max() > 1:
         fact = f"its function in {of.pieces} pieces is up to {apart.max()} steps off"
         raise CompileError(operator, fact, expected="1 at most", remedy="take a smoother function, or a smaller range")
     network.remarks[f"function of {operator.name}"] = (
         f"in {of.pieces} pieces: of {apart.size:,} values, {np.count_nonzero(apart):,} give a result one step off"
     )
-    nest = _elementwise(operator, expression(found, of, low, high), network)
-    tables = {
+    return found, {
         read: network.add_constant(f"{operator.name}.table_{read}", values[None], type_)
         for read, values, type_ in zip(READS, found.coefficients, of.coefficients, strict=False)
     }
-    return replace(nest, reads={**nest.reads, **{read: Access(name, (affine(),)) for read, name in tables.items()}})
 
 
 def lower_rescale(operator: Operator, network: Network) -> list[Nest]:

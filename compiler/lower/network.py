@@ -15,7 +15,7 @@ from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
-from tilewright.compiler.lower.polynomials import PolynomialFormat, polynomial_format
+from tilewright.compiler.lower.polynomials import PolynomialFormat, Polynomials, polynomial_format
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
@@ -61,6 +61,7 @@ class Network:
     spreads: dict[str, Spread] = field(default_factory=dict)  # by buffer
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     constant_types: dict[str, IntegerType] = field(default_factory=dict)
+    functions: dict[bytes, tuple[Polynomials, dict[str, str]]] = field(default_factory=dict)  # by what they give
     remarks: dict[str, str] = field(default_factory=dict)
 
     @property

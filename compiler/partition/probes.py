@@ -21,7 +21,7 @@ from tilewright.compiler.partition.probe_model import (
     Probe,
     Weights,
 )
-from tilewright.isa.program.stored_types import COMPUTED_NAMES, DEFAULT_TYPE
+from tilewright.isa.program.stored_types import BYTES, DEFAULT_TYPE
 
 
 def _conv(form: str, weights: Weights, image: tuple[int, ...] = IMAGE, **attributes: Attribute) -> Probe:
@@ -188,7 +188,7 @@ PROBES: Sequence[Probe] = (
     Probe("InstanceNormalization", "", (Activation(), *(Numbers(np.ones(8)) for _ in range(2)))),
     Probe("GroupNormalization", "", (Activation(), *(Numbers(np.ones(8)) for _ in range(2))), {"num_groups": 2}),
     Probe("Dropout", "inference"),
-    _integers("QuantizeLinear", f"to {COMPUTED_NAMES}, one scale", Activation(), Numbers(SCALE), ZERO),
+    _integers("QuantizeLinear", f"to {' or '.join(BYTES)}, one scale", Activation(), Numbers(SCALE), ZERO),
     _integers("QuantizeLinear", "a scale for each channel", Activation(), Numbers(np.linspace(0.1, 0.2, 8)),
               Numbers([3] * 8, ""), axis=1),
     _integers("QuantizeLinear", "to int16", Activation(), Numbers(SCALE), Numbers(3, "int16")),

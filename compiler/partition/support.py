@@ -16,10 +16,10 @@ from tilewright.compiler.partition.probes import PROBES, plain_probes
 from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import read_source
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.stored_types import COMPUTED
+from tilewright.isa.program.stored_types import BYTES
 
-ACTIVATION_TYPES = COMPUTED
-"""Element types of activations that are asked about."""
+ACTIVATION_TYPES = BYTES
+"""Element types of activations that are asked about: those of every machine."""
 
 
 @dataclass(frozen=True, slots=True)

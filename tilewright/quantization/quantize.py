@@ -99,7 +99,7 @@ def quantize(
     keep: Sequence[str] = (),
     strict: bool = False,
 ) -> QuantizedModel:
-    """Quantise a float ONNX model to integers of eight bits, or its weights to four, in QDQ form.
+    """Quantise a float ONNX model to integers in QDQ form: of eight bits, or as `activations` and `weights` say.
 
     `calibration` is a `.npz` file, arrays by input, or "random" (then `seed` counts, and only cycles have a meaning);
     `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`, `weights` one of `WEIGHTS`; `shapes`

@@ -1,4 +1,6 @@
-"""The bias of a product: int32 numbers in the steps of the product, which are input scale times weight scale.
+"""The bias of a product: integers in the steps of the product, which are input scale times weight scale.
+
+They are int32; beside activations of 16 bits int64, as far as int32 holds them.
 
 TFLite's kernels take the integers as they are, whatever scale the file gives them. A scale that differs by no more than
 rounding means the same; one that differs by more makes the bias another real number, and its integers are converted.
@@ -31,6 +33,12 @@ def write_bias(
     if values.size != outputs or (values.ndim != 1 and operation.operator.kind not in OF_ANY_SHAPE):
         raise operation.error(f"is {list(info.shape)}", index, expected=f"a list of {outputs} numbers")
     expected = np.float32 if weight_scales is None else np.int32
+    if values.dtype == np.int64 and operation.tensor(source).dtype.itemsize > 1 and weight_scales is not None:
+        limits = np.iinfo(np.int32)
+        if values.min() < limits.min or values.max() > limits.max:
+            fact = f"is a bias from {values.min()} to {values.max()}"
+            raise operation.error(fact, index, expected="what int32 holds")
+        values = values.astype(np.int32)
     if values.dtype != expected:
         raise operation.error(f"is {values.dtype.name}", index, expected=f"{expected.__name__} for a bias")
     values = values.reshape(outputs)
@@ -39,7 +47,7 @@ def write_bias(
     scales = _scales(operation, source, weight_scales, index)
     name = writer.constant(info.name, _in_steps(operation, index, values, scales))
     quantized = Quantized(tuple(map(float, scales)), (0,) * len(scales))
-    return (writer.dequantize(name, quantized, info.dtype, 0 if len(scales) > 1 else None, info.name),)
+    return (writer.dequantize(name, quantized, values.dtype, 0 if len(scales) > 1 else None, info.name),)
 
 
 def _scales(operation: Operation, source: int, weight_scales: NDArray[np.float32], index: int) -> NDArray[np.float32]:

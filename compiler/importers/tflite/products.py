@@ -213,8 +213,8 @@ def _activation_scale(operation: Operation, index: int) -> NDArray[np.float32] |
     return None if quantized is None else np.array([quantized.scale], np.float32)
 
 
-BIAS_TYPES: tuple[int, ...] = (0, 2)
-"""FLOAT32 means that there is no bias, INT32 is the usual type; others belong to 16-bit activations."""
+BIAS_TYPES: tuple[int, ...] = (0, 2, 4)
+"""FLOAT32 means that there is no bias, INT32 is the usual type, INT64 that of 16-bit activations."""
 
 PRODUCTS = {
     "CONV_2D": Row(conv_2d, "Conv2DOptions", (2, 3)),

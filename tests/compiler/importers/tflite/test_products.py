@@ -267,8 +267,8 @@ def conv_file(**changes: Any) -> tuple[TfliteFile, Tensor]:
             "RELU_N1_TO_1",
         ),
         (
-            {"options": {"QuantizedBiasType": 4}},
-            "net: operator 0 (CONV_2D): quantized_bias_type = 4 has no lowering; expected 0 or 2",
+            {"options": {"QuantizedBiasType": 9}},
+            "net: operator 0 (CONV_2D): quantized_bias_type = 9 has no lowering; expected 0 or 2 or 4",
         ),
         ({"kernel": (2, 1, 1, 2)}, "net: operator 0 (CONV_2D): tensor 1 'w': has weights [2, 1, 1, 2] for 3 channels"),
         (

@@ -170,12 +170,18 @@ def operator_stages(node: Expr) -> int:
     return CIRCUIT_STAGES[circuit]
 
 
-def vec_beats(format: InstructionFormat) -> int:
-    """Cycles of a vector engine's iteration: one; of one that multiplies, one for each word of the weight tile."""
+def vec_rows(format: InstructionFormat) -> int:
+    """Words of the weight tile that a vector engine takes one after the other; 1 where nothing is multiplied by one."""
     dot = format.statement.dot
     if dot is None or format.engine.template is not Template.VECTOR:
         return 1
     return format.operand(dot.args[1].name).block
+
+
+def vec_beats(format: InstructionFormat) -> int:
+    """Cycles of a vector engine's iteration: one for each part of a word, and in each, one for each row of a tile."""
+    parts = format.engine.vector.parts if format.engine.template is Template.VECTOR else 1
+    return vec_rows(format) * parts
 
 
 VEC_OPERANDS = 2

@@ -23,6 +23,7 @@ from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import PLAIN, element_layout, immediate_places, immediates_layout, integer_shape, stored
 from tilewright.rtl.operators import build_operator, build_reduction
 from tilewright.rtl.outline import outlined
+from tilewright.rtl.parts import build_part
 
 
 class VectorDatapath(wiring.Component):
@@ -39,30 +40,34 @@ class VectorDatapath(wiring.Component):
 
     `first_<i>` is the word of source i, a table, that its least index is for. `lookup_<memory>_data` holds, for each
     lane the element at its `lookup_<memory>_address` of the cycle before.
+
+    With fewer lanes than a word has elements, an iteration is of a part of its words: the sources hold that part,
+    behind which `part` others come; lookups give an element of each part, and `is_last` says that it ends a reduce
+    group. What a statement computes across lanes is of all parts that came, so that of the word with the last.
     """
 
     def __init__(self, machine: Machine, engine: Engine) -> None:
         self.machine = machine
-        self.engine = engine
+        self.engine = engine = machine.engines[engine.name]  # which may have other lanes (`with_lanes`)
         self.formats = machine.formats_of(engine)
         tables = looked_up(machine, engine)
         self.units = bind(schedule(self.formats))
+        vector = engine.vector
+        elements = {name: vector.word * machine.memories[name].element.bits for name in tables}
         super().__init__(
             {
                 "valid": In(1),
                 "format": In(range(max(1, len(self.formats)))),
                 "is_first": In(1),
+                **({"is_last": In(1), "part": In(range(vector.parts))} if vector.parts > 1 else {}),
                 "immediates": In(unsigned(immediates_bits(self.formats))),
                 **{f"source_{i}": In(unsigned(bits)) for i, bits in enumerate(source_bits(machine, engine))},
                 **{f"first_{i}": In(unsigned(bits)) for i, bits in table_address_bits(machine, engine).items()},
                 **{
-                    f"lookup_{name}_address": Out(unsigned(machine.lanes * machine.memories[name].address_bits))
+                    f"lookup_{name}_address": Out(unsigned(vector.lanes * machine.memories[name].address_bits))
                     for name in tables
                 },
-                **{
-                    f"lookup_{name}_data": In(unsigned(machine.lanes * machine.memories[name].element.bits))
-                    for name in tables
-                },
+                **{f"lookup_{name}_data": In(unsigned(bits)) for name, bits in elements.items()},
                 "result": Out(unsigned(result_bits(machine, engine))),
             }
         )
@@ -72,7 +77,7 @@ class VectorDatapath(wiring.Component):
             return place
         m = Module()
         common = _Common(self, m)
-        lanes = [_Lane(common, lane) for lane in range(self.machine.lanes)]
+        lanes = [_Lane(common, lane) for lane in range(self.engine.vector.lanes)]
         for position, unit in enumerate(self.units):
             if unit.op in ACROSS_LANES:
                 declare_across(lanes, position, unit)
@@ -96,12 +101,18 @@ def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[in
 
 
 def source_bits(machine: Machine, engine: Engine) -> list[int]:
-    """Width of each source slot: that of the widest word, or block of words, that a format reads there."""
+    """Width of each source slot: that of the widest word, or block of words, that a format reads, or of a part."""
     streams = [vector_walk(format).streams for format in machine.formats_of(engine)]
     return [
-        max(8 * machine.memories[s[i].memory].word_bytes * s[i].block for s in streams if i < len(s))
+        max(word_bits(machine, engine, s[i].memory) * s[i].block for s in streams if i < len(s))
         for i in range(machine.vector_sources(engine))
     ]
+
+
+def word_bits(machine: Machine, engine: Engine, memory: str) -> int:
+    """Bits of what an engine takes of a memory's word in a cycle: the word, or its part for the engine's lanes."""
+    taken = machine.memories[memory]
+    return 8 * taken.word_bytes if engine.vector.parts == 1 else engine.vector.lanes * taken.element.bits
 
 
 def looked_up(machine: Machine, engine: Engine) -> tuple[str, ...]:
@@ -126,7 +137,7 @@ def result_element_bits(machine: Machine, engine: Engine) -> int:
 
 
 def result_bits(machine: Machine, engine: Engine) -> int:
-    return machine.lanes * result_element_bits(machine, engine)
+    return engine.vector.lanes * result_element_bits(machine, engine)
 
 
 def immediates_bits(formats: Sequence[InstructionFormat]) -> int:
@@ -274,11 +285,18 @@ class _Lane:
         chosen = self.common.selected(unit.place, addresses, unsigned(memory.address_bits), f"{name}_selected")
         self.m.d.sync += address.eq(chosen)
         low, shape = _place(memory.element, "")
-        element = getattr(self.datapath, f"lookup_{unit.memory}_data").word_select(self.lane, memory.element.bits)
-        self.m.d.comb += [
-            getattr(self.datapath, f"lookup_{unit.memory}_address").word_select(self.lane, len(address)).eq(address),
-            output.eq(element[low : low + shape.width]),
-        ]
+        elements = [element[low : low + shape.width] for element in self.looked_up(unit, memory.element.bits)]
+        place = getattr(self.datapath, f"lookup_{unit.memory}_address").word_select(self.lane, len(address))
+        self.m.d.comb += place.eq(address)
+        if len(elements) == 1:
+            self.m.d.comb += output.eq(elements[0])
+            return
+        build_part(self.m, elements, self.common.control("part", unit.operations[0].done_stage), output)
+
+    def looked_up(self, unit: Unit, bits: int) -> list[Value]:
+        """What a memory of tables gives the lane: an element of each part of a word."""
+        data, vector = getattr(self.datapath, f"lookup_{unit.memory}_data"), self.datapath.engine.vector
+        return [data.word_select(element, bits) for element in range(self.lane, vector.word, vector.lanes)]
 
     def value(self, position: int, expr: Expr, stage: int) -> Value:
         """The value of a node of a format's statement, at a stage at which it is known.
@@ -316,7 +334,7 @@ class _Lane:
         element = format.sources[slot].element
         low, shape = _place(element, expr.field)
         is_shared = format.sources[slot] is multiplied_by_element(format)
-        low += 0 if is_shared else (expr.value * self.datapath.machine.lanes + self.lane) * element.bits
+        low += 0 if is_shared else (expr.value * self.datapath.engine.vector.lanes + self.lane) * element.bits
         bits = getattr(self.datapath, f"source_{slot}")[low : low + shape.width]
         name = f"source{slot}_bit{low}_{shape.width}"
         delayed = self.common.delays.at((slot, low, shape.width), name, bits, stage)
@@ -364,9 +382,21 @@ def build_across(m: Module, lanes: Sequence[_Lane], position: int, unit: Unit) -
     name = f"{unit.op.value}_{position}"
     arguments = [lane.build_argument(unit, 0, f"lane{lane.lane}_{name}_argument") for lane in lanes]
     shape = integer_shape(unit.argument_range(0))
-    m.submodules[name] = tree = LaneTree(unit.op, len(lanes), unit.stages, shape, integer_shape(unit.range))
+    common, output = lanes[0].common, lanes[0].output(unit)
+    parts = common.datapath.engine.vector.parts
+    stages = unit.stages - (parts > 1)  # the last is that of the parts
+    m.submodules[name] = tree = LaneTree(unit.op, len(lanes), stages, shape, integer_shape(unit.range))
     m.d.comb += [value.eq(argument) for value, argument in zip(tree.values, arguments, strict=True)]
-    m.d.comb += lanes[0].output(unit).eq(tree.result)
+    if parts == 1:
+        m.d.comb += output.eq(tree.result)
+        return
+    comes, is_first = Signal(name=f"{name}_comes"), Signal(name=f"{name}_is_first")
+    for each in unit.operations:
+        stage = each.stage + stages
+        valid, format, is_last, part = (common.control(of, stage) for of in ("valid", "format", "is_last", "part"))
+        with m.If(valid & is_last & (format == each.format)):
+            m.d.comb += [comes.eq(1), is_first.eq(part == parts - 1)]
+    build_reduction(m, unit.op, tree.result, output, is_first, comes)
 
 
 def _wires(expr: Expr, value: Value) -> Value:

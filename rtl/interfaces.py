@@ -101,13 +101,14 @@ class WriteSignature(Signature):
 class LookupSignature(Signature):
     """Every lane reads an element of a memory of tables; `data` is for the addresses of the cycle before.
 
-    From the engine's side; lane 0 lowest. Which words the addresses are in was checked by the engine.
+    From the engine's side; lane 0 lowest. Which words the addresses are in was checked by the engine. Where words have
+    more elements than there are lanes, element l of `data` is of the word at the address of lane l % lanes.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, lanes: int) -> None:
         super().__init__(
             {
-                "address": Out(unsigned(memory.address_bits * memory.width)),
+                "address": Out(unsigned(memory.address_bits * lanes)),
                 "data": In(unsigned(8 * memory.word_bytes)),
             }
         )

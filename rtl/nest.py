@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Loop, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
-from tilewright.isa.templates.vector_walk import ROWS, vector_walk
+from tilewright.isa.templates.vector_walk import PARTS, ROWS, vector_walk
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.outline import outlined
 
@@ -24,21 +24,22 @@ class Walk:
 
     `loops`, outermost first, are walked (a prefix of the format's loops, or all). `operands` says which operand is in
     which of the walker's slots; slots that a format does not use are left out. `groups` names sets of loops
-    for which the walker tells the first and last iteration, for example the reduce loops. A loop over the rows of a
-    weight tile has no fields: it has `rows` iterations, and what moves over it goes word by word.
+    for which the walker tells the first and last iteration, for example the reduce loops. Loops without fields, over
+    the rows of a weight tile and the parts of a word, have their trip counts in `counts`. What moves over rows goes
+    word by word; nothing moves over parts.
     """
 
     format: InstructionFormat
     loops: tuple[Loop, ...]
     operands: Mapping[str, Operand]
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    rows: int = 1
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def whole_walk(format: InstructionFormat, operands: Mapping[str, Operand]) -> Walk:
-    """A walk over all loops of a format, with the group `reduce`; `operands` are of its `vector_walk`."""
+    """A walk over all loops of a format, with the groups of its `vector_walk`; `operands` are of that, too."""
     walked = vector_walk(format)
-    return Walk(format, walked.loops, operands, {"reduce": walked.reduce_loops}, walked.rows)
+    return Walk(format, walked.loops, operands, walked.groups, walked.counts)
 
 
 class NestWalker(wiring.Component):
@@ -53,8 +54,8 @@ class NestWalker(wiring.Component):
     outside its memory or across two banks (never so for DRAM, or in a slot that the format leaves empty); `fault` and
     `fault_address` are those of the first bad slot in the order of `slots`. Per group, `is_first[group]` and
     `is_last[group]` say that all its loops are at their first or last index. `last` is the nest's last iteration;
-    `walk` is the position of the current instruction's format in `walks`; `row`, where a walk has rows, how many of
-    them come behind the current one. All are registers or functions of registers.
+    `walk` is the position of the current instruction's format in `walks`; `row` and `part`, where a walk has these, how
+    many of them come behind the current one. All are registers or functions of registers.
 
     Addresses stay exact as long as the engine stops at the first bad one. Formats with fewer loops are
     aligned at the innermost.
@@ -66,7 +67,7 @@ class NestWalker(wiring.Component):
         self.slots = tuple(dict.fromkeys(slot for walk in walks for slot in walk.operands))
         self.groups = tuple(dict.fromkeys(group for walk in walks for group in walk.groups))
         self.depth = max([1, *(len(walk.loops) for walk in walks)])
-        self.rows = max([1, *(walk.rows for walk in walks)])
+        self.rows, self.parts = (max([1, *(walk.counts.get(of, 1) for walk in walks)]) for of in (ROWS, PARTS))
         super().__init__(
             {
                 "bits": In(unsigned(8 * machine.longest_instruction_bytes)),
@@ -76,6 +77,7 @@ class NestWalker(wiring.Component):
                 "walk": Out(range(max(2, len(self.walks)))),
                 "last": Out(1),
                 **({"row": Out(range(self.rows))} if self.rows > 1 else {}),
+                **({"part": Out(range(self.parts))} if self.parts > 1 else {}),
                 "fault": Out(1),
                 "fault_address": Out(signed(max([2, *(self.slot_shape(slot).width for slot in self.slots)]))),
                 **{f"address_{slot}": Out(self.slot_shape(slot)) for slot in self.slots},
@@ -157,6 +159,10 @@ class NestWalker(wiring.Component):
         position = level - (self.depth - len(walk.loops))
         return walk.loops[position] if position >= 0 else None
 
+    def level_of(self, walk: Walk, name: str) -> int:
+        """The level of the walker at which a walk has a loop."""
+        return self.depth - len(walk.loops) + [loop.name for loop in walk.loops].index(name)
+
     def loop_bits(self, level: int) -> int:
         loops = [self.loop_at(walk, level) for walk in self.walks]
         return max(loop.bits if loop is not None else 1 for loop in loops)
@@ -165,8 +171,8 @@ class NestWalker(wiring.Component):
         loop = self.loop_at(walk, level)
         if loop is None:
             return Const(0)
-        if loop.name == ROWS:
-            stored = Const(walk.rows - 1)
+        if loop.name in walk.counts:
+            stored = Const(walk.counts[loop.name] - 1)
         else:
             stored = instruction_view(walk.format, self.bits)[f"trip.{loop.name}"]
         return Mux(self.collapse, 0, stored) if level == self.depth - 1 else stored
@@ -249,6 +255,8 @@ class NestWalker(wiring.Component):
         m.d.comb += self.last.eq(Cat(loop.is_last for loop in loops).all())
         if self.rows > 1:
             m.d.comb += self.row.eq(loops[-1].remaining)
+        if self.parts > 1:
+            self.select(m, self.part, lambda walk: loops[self.level_of(walk, PARTS)].remaining)
         for group in self.groups:
             self.select(m, self.is_first[group], partial(self.all_in_group, loops, group, "is_first"))
             self.select(m, self.is_last[group], partial(self.all_in_group, loops, group, "is_last"))

@@ -104,15 +104,14 @@ class Npu(wiring.Component):
         readers, writers = [port.requester for port in reads], [port.requester for port in writes]
         has_tables = memory.name in self.machine.table_memories
         built = built_memory(self.machine, memory)
-        unit = TableMemory(memory, writers) if has_tables else BankedMemory(built, readers, writers)
+        user = self.machine.looking_up(memory.name) if has_tables else None
+        unit = TableMemory(memory, writers, user.vector.lanes) if user else BankedMemory(built, readers, writers)
         m.submodules[memory.name] = restart(unit)
         m.d.comb += unit.halt.eq(~self.running)
         members = [members_of(engine) for engine in engines]
         for port, inside in (*zip(reads, unit.read_ports, strict=True), *zip(writes, unit.write_ports, strict=True)):
             wiring.connect(m, members[port.engine.number][port.member], inside)
-        if has_tables:
-            formats = self.machine.formats.values()
-            (user,) = {of.engine for of in formats if memory.name in (table.memory for table in of.tables)}
+        if user:
             wiring.connect(m, engines[user.number].lookups[memory.name], unit.lookup)
 
     def build_ports(self, m: Module, reads: Mapping[int, ReadChannel], stores: Sequence[StoreEngine]) -> None:

@@ -18,19 +18,20 @@ from tilewright.rtl.outline import outlined
 
 
 class TableMemory(wiring.Component):
-    """As many small memories as a word has elements: lane l's holds element l of every word.
+    """A small memory for each of the lanes that look up: lane l's holds the elements l, l + lanes, … of every word.
 
     `lookup` gives, in every cycle, the elements at the addresses of the cycle before; it sees the writes granted before
     the addresses came. Writes (`write_<name>`, one word) take turns as in a bank. While `halt` is set none is granted.
     """
 
-    def __init__(self, memory: Memory, writes: Sequence[Requester]) -> None:
+    def __init__(self, memory: Memory, writes: Sequence[Requester], lanes: int) -> None:
         self.memory = memory
+        self.lanes = lanes
         self.writes = tuple(writes)
         super().__init__(
             {
                 "halt": In(1),
-                "lookup": In(LookupSignature(memory)),
+                "lookup": In(LookupSignature(memory, lanes)),
                 **{f"write_{r.name}": In(WriteSignature(memory)) for r in self.writes},
             }
         )
@@ -46,16 +47,18 @@ class TableMemory(wiring.Component):
         m.submodules.write_arbiter = arbiter = Arbiter(len(ports), sum(r.is_privileged for r in self.writes))
         m.d.comb += arbiter.requests.eq(Cat(port.valid & ~self.halt for port in ports))
         m.d.comb += [port.granted.eq(grant) for port, grant in zip(ports, arbiter.grants, strict=True)]
-        for lane in range(self.memory.width):
-            storage = WordBlock(self.memory.element.bits, self.memory.depth)
+        for lane in range(self.lanes):
+            own = range(lane, self.memory.width, self.lanes)  # of the word's elements
+            storage = WordBlock(bits * len(own), self.memory.depth)
             m.submodules[f"lane{lane}"] = storage
             read, write = storage.read_port(), storage.write_port()
             m.d.comb += [
                 read.addr.eq(self.lookup.address.word_select(lane, address_bits)),
-                self.lookup.data.word_select(lane, bits).eq(read.data),
+                Cat(self.lookup.data.word_select(element, bits) for element in own).eq(read.data),
                 write.en.eq(arbiter.grants.any()),
             ]
             for port, grant in zip(ports, arbiter.grants, strict=True):
                 with m.If(grant):
-                    m.d.comb += [write.addr.eq(port.address), write.data.eq(port.data.word_select(lane, bits))]
+                    elements = Cat(port.data.word_select(element, bits) for element in own)
+                    m.d.comb += [write.addr.eq(port.address), write.data.eq(elements)]
         return m

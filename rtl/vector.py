@@ -12,7 +12,7 @@ from tilewright.isa.machine.encoding import OPCODE, Operand
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
+from tilewright.isa.templates.vector_walk import is_same_in_all_lanes, multiplied_by_element, vector_walk
 from tilewright.isa.timing import VEC_OPERANDS, can_be_refused, statement_stages, vec_results, vec_stages
 from tilewright.rtl.datapath import (
     VectorDatapath,
@@ -23,6 +23,7 @@ from tilewright.rtl.datapath import (
     result_element_bits,
     source_bits,
     table_address_bits,
+    word_bits,
 )
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.interfaces import (
@@ -34,6 +35,7 @@ from tilewright.rtl.interfaces import (
 from tilewright.rtl.layout import immediate_places, immediates_layout, instruction_view
 from tilewright.rtl.nest import NestWalker, whole_walk
 from tilewright.rtl.outline import outlined
+from tilewright.rtl.parts import JoinedParts, build_part
 from tilewright.rtl.ports import read_members, write_members, write_ports
 from tilewright.rtl.results import ResultQueue
 from tilewright.rtl.templates.vector import vector_source_memories
@@ -51,14 +53,14 @@ class VectorEngine(wiring.Component):
         self.engine = engine
         self.formats = machine.formats_of(engine)
         self.slots = range(machine.vector_sources(engine))
-        tables = looked_up(machine, engine)
+        tables, lanes = looked_up(machine, engine), engine.vector.lanes
         self.targets = tuple(port.memory for port in write_ports(machine) if port.engine is engine)
         super().__init__(
             {
                 **engine_members(machine),
                 **read_members(machine, engine),
                 **write_members(machine, engine),
-                **{f"lookup_{name}": Out(LookupSignature(machine.memories[name])) for name in tables},
+                **{f"lookup_{name}": Out(LookupSignature(machine.memories[name], lanes)) for name in tables},
             }
         )
         self.lookups = {name: getattr(self, f"lookup_{name}") for name in tables}
@@ -162,13 +164,28 @@ class VectorEngine(wiring.Component):
             ]
             grants.append(port.valid & port.granted)
             m.d.sync += has_word.eq(grants[-1])
+            taken = self.build_taken(m, name, slot, walker, port.data)
             with m.If(has_word):
-                m.d.sync += word.eq(port.data)
+                m.d.sync += word.eq(taken)
             self.build_element(m, name, slot, walker, word, port.data, has_word)
         m.d.comb += is_granted.eq(Cat(grants).any())
         m.d.sync += is_kept.eq((is_kept | is_granted) & ~issues)
         m.d.comb += getattr(datapath, f"source_{slot}").eq(delayed(m, word, VEC_OPERANDS - 2, f"word_{slot}"))
         return ~is_used | is_kept | is_granted
+
+    def build_taken(self, m: Module, name: str, slot: int, walker: NestWalker, came: Value) -> Value:
+        """Of words that came, what the datapath takes: all, or the part of each that the iteration is of."""
+        parts, bits = self.engine.vector.parts, word_bits(self.machine, self.engine, name)
+        if parts == 1:
+            return came
+        word = 8 * self.machine.memories[name].word_bytes
+        of_parts = [
+            Cat(came[first + part * bits :][:bits] for first in range(0, len(came), word)) for part in range(parts)
+        ]
+        left = delayed(m, walker.part, 1, f"part_{slot}_{name}")
+        part = Signal(len(of_parts[0]), name=f"part_of_{slot}_{name}")
+        build_part(m, of_parts, left, part)
+        return part
 
     def build_element(
         self, m: Module, name: str, slot: int, walker: NestWalker, word: Signal, came: Value, has_word: Signal
@@ -202,6 +219,11 @@ class VectorEngine(wiring.Component):
             datapath.immediates.eq(delayed(m, immediates, VEC_OPERANDS, "immediates")),
             datapath.is_first.eq(delayed(m, walker.is_first["reduce"], VEC_OPERANDS, "is_first")),
         ]
+        if self.engine.vector.parts > 1:
+            m.d.comb += [
+                datapath.is_last.eq(delayed(m, walker.is_last["reduce"], VEC_OPERANDS, "is_last")),
+                datapath.part.eq(delayed(m, walker.part, VEC_OPERANDS, "part")),
+            ]
 
     def build_lookups(self, m: Module, walker: NestWalker, datapath: VectorDatapath) -> None:
         """Where the tables of the issued iteration begin, and the memories that they are in."""
@@ -220,19 +242,20 @@ class VectorEngine(wiring.Component):
     ) -> None:
         """Write the oldest result; retire with an instruction's last; leave room for those that may have to wait."""
         address_bits = max(self.machine.memories[name].address_bits for name in self.targets)
+        bits = self.engine.vector.parts * result_bits(self.machine, self.engine)
         place = {"address": unsigned(address_bits), "is_last": unsigned(1)}
-        target = data.StructLayout({"format": walker.walk.shape(), **place})
+        part = {"is_word": unsigned(1)} if self.engine.vector.parts > 1 else {}
+        target = data.StructLayout({"format": walker.walk.shape(), **place, **part})
         kept = data.StructLayout({"memory": range(max(2, len(self.targets))), **place})
-        layout = data.StructLayout({"word": unsigned(result_bits(self.machine, self.engine)), "target": kept})
+        layout = data.StructLayout({"word": unsigned(bits), "target": kept})
         can_wait = [i for i, format in enumerate(self.formats) if can_be_refused(self.machine, format)]
         m.submodules.queue = queue = ResultQueue(layout, vec_results(self.machine, self.engine) if can_wait else 0)
         gives_result, issued_target = Signal(), Signal(target)
         m.d.comb += [
-            gives_result.eq(issues & walker.is_last["reduce"]),
+            gives_result.eq(issues & walker.is_last["word" if part else "reduce"]),
             issued_target.format.eq(walker.walk),
             issued_target.address.eq(walker.address[DESTINATION]),
             issued_target.is_last.eq(walker.last),
-            queue.result.word.eq(datapath.result),
             queue.taken.eq(Cat(self.build_write(m, name, queue) for name in self.targets).any()),
             self.retire.eq(queue.taken & queue.oldest.target.is_last),
         ]
@@ -243,11 +266,33 @@ class VectorEngine(wiring.Component):
         goes = queue.oldest.target.memory.matches(*(self.targets.index(name) for name in sorted(refusing)))
         m.d.sync += outstanding.eq(outstanding + (gives_result & comes) - (queue.taken & goes))
         m.d.comb += has_room.eq(Mux(comes, outstanding < vec_results(self.machine, self.engine), outstanding == 0))
-        self.build_arrival(m, queue, gives_result, issued_target)
+        if not part:
+            m.d.comb += queue.result.word.eq(datapath.result)
+            m.d.comb += queue.arrives.eq(self.build_arrival(m, queue, gives_result, issued_target))
+            return
+        gives_part = Signal()
+        m.d.comb += [gives_part.eq(issues & walker.is_last["reduce"]), issued_target.is_word.eq(gives_result)]
+        m.submodules.joined = joined = JoinedParts(self.engine.vector.parts, len(datapath.result))
+        m.d.comb += [
+            joined.arrives.eq(self.build_arrival(m, queue, gives_part, issued_target, joined)),
+            joined.part.eq(datapath.result),
+            queue.result.word.eq(joined.word),
+        ]
 
-    def build_arrival(self, m: Module, queue: ResultQueue, gives_result: Signal, issued_target: data.View) -> None:
-        """Where a result goes comes with it: chosen a cycle before, of the formats of all lengths, into a register."""
+    def build_arrival(
+        self,
+        m: Module,
+        queue: ResultQueue,
+        gives_result: Signal,
+        issued_target: data.View,
+        joined: JoinedParts | None = None,
+    ) -> Value:
+        """Where a result goes comes with it: chosen a cycle before, of the formats of all lengths, into a register.
+
+        Return whether one arrives. If it is of a part, a word does with the last one.
+        """
         coming, where, target = Signal(), Signal(queue.result.target.shape()), issued_target.shape()
+        is_word, is_same = Signal(), Signal()
         arrives, arriving, passed = gives_result, issued_target.as_value(), 0
         for stages, positions in formats_by_stages(self.formats).items():
             before = VEC_OPERANDS + stages - 1
@@ -261,16 +306,20 @@ class VectorEngine(wiring.Component):
                         memory = self.formats[position].destination.memory
                         with m.Case(position):
                             m.d.comb += where.memory.eq(self.targets.index(memory))
-        m.d.comb += [
-            queue.arrives.eq(delayed(m, coming, 1, "arrives", reset_less=False)),
-            queue.result.target.eq(delayed(m, where.as_value(), 1, "target")),
-        ]
+                if joined is not None:
+                    across = [position for position in positions if is_same_in_all_lanes(self.formats[position])]
+                    m.d.comb += [is_word.eq(comes.is_word), is_same.eq(comes.format.matches(*across))]
+        m.d.comb += queue.result.target.eq(delayed(m, where.as_value(), 1, "target"))
+        if joined is not None:
+            m.d.comb += queue.arrives.eq(delayed(m, is_word, 1, "word_arrives", reset_less=False))
+            m.d.comb += joined.is_same.eq(delayed(m, is_same, 1, "is_same"))
+        return delayed(m, coming, 1, "arrives", reset_less=False)
 
     def build_write(self, m: Module, name: str, queue: ResultQueue) -> Value:
         """Ask for the oldest result's write if it goes to a memory; return whether it is written."""
         port, memory = getattr(self, f"write_{name}"), self.machine.memories[name]
         share = result_element_bits(self.machine, self.engine)
-        elements = [queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.machine.lanes)]
+        elements = [queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.engine.vector.word)]
         m.d.comb += [port.address.eq(queue.oldest.target.address), port.data.eq(Cat(elements))]
         m.d.comb += port.valid.eq(queue.valid & (queue.oldest.target.memory == self.targets.index(name)) & ~self.halt)
         return port.valid & port.granted

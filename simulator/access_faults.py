@@ -13,7 +13,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.templates.table import facet_of
-from tilewright.isa.timing import first_burst, vec_beats
+from tilewright.isa.timing import first_burst, vec_rows
 from tilewright.simulator.nest import Walk, walk_of
 from tilewright.simulator.regions import Region, region
 
@@ -50,7 +50,7 @@ def access_fault(machine: Machine, instruction: Instruction, regions: tuple[Regi
             if hit is not None and is_by_row and 0 <= hit[1] < memory.depth:
                 row = memory.depth - hit[1]  # the first that is outside
                 hit = hit[0], memory.depth
-                beat = row if vec_beats(format) > 1 else 0  # an array reads a tile ahead of all else
+                beat = row if vec_rows(format) > 1 else 0  # an array reads a tile ahead of all else
         if hit is not None:
             found.append((hit[0], beat, position, code, hit[1]))
     if not found:

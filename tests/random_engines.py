@@ -38,6 +38,7 @@ def random_engines(seed: int) -> dict[str, Any]:
     instructions: dict[str, Any] = {}
     _add_arrays(rng, arrays, lanes, banks, memories, engines, instructions)
     _add_vectors(rng, vectors, engines, instructions)
+    _add_lanes(random.Random(f"lanes {seed}"), lanes, engines)
     if not vectors:
         memories |= {"par": None, "lut": None}
         instructions |= {"load_par": None, "load_lut": None}
@@ -116,6 +117,13 @@ def _add_vectors(rng: random.Random, count: int, engines: dict[str, Any], instru
         mnemonic = rng.choice(SHARED)
         engine = instructions[mnemonic]["engine"]
         instructions[mnemonic]["engine"] = [*engine, *({name} - {*engine})]
+
+
+def _add_lanes(rng: random.Random, lanes: int, engines: dict[str, Any]) -> None:
+    """Each vector engine behind the first has lanes of its own, as many as divide a word."""
+    for name in ("vec2", "vec3"):
+        if name in engines:
+            engines[name]["lanes"] = rng.choice([own for own in range(1, lanes + 1) if lanes % own == 0])
 
 
 def _add_loads(

@@ -43,6 +43,13 @@ def test_random_machines_have_ports_for_loads_alone_for_stores_alone_and_for_bot
     assert {len(machine.dma(Direction.OUT)) for machine in machines} == {1, 2}
 
 
+def test_random_machines_have_vector_engines_of_all_lanes_that_divide_a_word() -> None:
+    machines = [machine_of_engines(seed) for seed in range(MACHINES)]
+    found = {(machine.lanes, engine.vector.lanes) for machine in machines for engine in machine.of(Template.VECTOR)}
+
+    assert found == {(2, 1), (2, 2), (4, 1), (4, 2), (4, 4)}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ALL_OF_THEM)
 def test_the_simulator_is_the_hardware_whatever_engines_there_are(seed: int) -> None:

@@ -93,7 +93,7 @@ def _(part: BankedMemory) -> Hashable:
 
 @facts_of.register
 def _(part: TableMemory) -> Hashable:
-    return part.memory, part.writes
+    return part.memory, part.writes, part.lanes
 
 
 @facts_of.register
@@ -109,11 +109,11 @@ def _of_walk(walk: Walk) -> Hashable:
     """Its loops and operands by their names and in their order, and the place of each field that is read."""
     format = walk.format
     operands = tuple((slot, each.name, each.memory, each.loops, each.block) for slot, each in walk.operands.items())
-    fields = [OPCODE, *(f"trip.{loop.name}" for loop in walk.loops if loop.name != ROWS)]
+    fields = [OPCODE, *(f"trip.{loop.name}" for loop in walk.loops if loop.name not in walk.counts)]
     fields += [name for operand in walk.operands.values() for name in _fields_of(walk, operand)]
     places = _places(format, fields)
     groups = tuple((name, tuple(sorted(loops))) for name, loops in walk.groups.items())
-    return format.opcode, walk.loops, operands, places, groups, walk.rows
+    return format.opcode, walk.loops, operands, places, groups, tuple(walk.counts.items())
 
 
 def _fields_of(walk: Walk, operand: Operand) -> list[str]:
@@ -189,7 +189,7 @@ def _(part: VectorDatapath) -> Hashable:
     found = [machine.memories[name] for name in looked_up(machine, engine)]
     tables = [(memory.name, memory.address_bits, memory.element) for memory in found]
     widths = (
-        *(machine.lanes, source_bits(machine, engine)),
+        *(engine.vector.lanes, engine.vector.parts, source_bits(machine, engine)),
         *(table_address_bits(machine, engine), result_bits(machine, engine), tables),
     )
     formats = [

@@ -80,7 +80,8 @@ def storage_price(
 def _storages(machine: Machine, memory: Memory) -> tuple[int, int, int]:
     """How many storages of how many words of how many bits the hardware has: see rtl/memory.py, rtl/table_memory.py."""
     if memory.name in machine.table_memories:
-        return memory.width, memory.depth, memory.element.bits
+        lanes = machine.looking_up(memory.name).vector.lanes
+        return lanes, memory.depth, memory.element.bits * (memory.width // lanes)
     ways, built = ways_of(machine, memory), built_memory(machine, memory)
     return built.banks * ways, -(-built.bank_depth // ways), 8 * memory.word_bytes
 

@@ -121,7 +121,8 @@ def measure(machine: Machine, folder: Path, process: Process, volts: float) -> d
         for position, format in enumerate(machine.formats_of(vector))
     }
     flip_flops = len(lane.registers)
-    area = Synthesis(process).cost(lanes_of(netlist, machine, vector)).area_um2 / machine.lanes  # as a price states it
+    area_um2 = Synthesis(process).cost(lanes_of(netlist, machine, vector)).area_um2  # as a price states it
+    area = area_um2 / vector.vector.lanes
     mean = sum(activity.switching_pj for activity in by_instruction.values()) / len(by_instruction)
     return {
         "clock_pj_per_flip_flop": round(lane.clock_pj / flip_flops, 5),

@@ -28,9 +28,10 @@ REGISTER_BITS = 8
 def lanes(read: Reader[M], machine: Machine, engine: Engine) -> Bill[M]:
     """A vector engine's datapath: each further lane costs what the second one does; trees across lanes come once."""
     one = read(VectorDatapath(machine.with_lanes(1), engine), LaneTree)
-    trees = [_tree(place.part, machine.lanes) for place in one.places.values() if isinstance(place.part, LaneTree)]
+    count = engine.vector.lanes
+    trees = [_tree(place.part, count) for place in one.places.values() if isinstance(place.part, LaneTree)]
     of_trees = [each for tree in trees for each in whole(read, tree)]
-    further = machine.lanes - 1
+    further = count - 1
     if not further:  # its words may be too narrow for a second lane
         return [(1, one.modules[0]), *of_trees]
     two = read(VectorDatapath(machine.with_lanes(2), engine), LaneTree)

@@ -1,21 +1,22 @@
 """Which engine runs each operation, where a machine has several that can: work is divided among engines of a kind.
 
-The operations start one after the other, each on the engine that can start it first; of two that can start it at once,
-on that of what it comes after, which then need not wait for another. How long each takes is estimated (durations). Of
-loads through one AXI port, the beats come one after the other.
+The operations start one after the other, each on the engine that completes it first; of two that complete it at once,
+on that of what it comes after, which then need not wait for another. How long each takes is estimated (durations):
+longer on an engine of fewer lanes than on another. Of loads through one AXI port, the beats come one after the other.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import fills
 from tilewright.compiler.tile.program import TileProgram, engines
-from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.templates.work import Work
 
 
 def has_choice(program: TileProgram) -> bool:
@@ -29,7 +30,7 @@ def divided(program: TileProgram) -> TileProgram:
     alike = program.machine.alike
     if not has_choice(program):
         return program
-    before, taken = program.of_order(dependences), program.of_each(durations)
+    before, own, others = program.of_order(dependences), program.of_each(durations), _of_other_lanes(program)
     free, of_port = dict.fromkeys(program.machine.engines.values(), 0), defaultdict[int, int](int)
     chosen, ends = list(program.of_each(engines)), [0] * len(program.operations)
     mnemonics = []
@@ -38,18 +39,43 @@ def divided(program: TileProgram) -> TileProgram:
         ready = max((ends[earlier] for earlier in comes_after), default=0)
         previous = {chosen[earlier] for earlier in comes_after if ends[earlier] == ready}
 
-        def turn(engine: Engine, ready: int = ready, previous: set[Engine] = previous) -> tuple[int, bool, int]:
+        taken = {format.engine: others.get(format.engine, own)[index] for format in alike[operation.mnemonic]}
+
+        def start(engine: Engine, ready: int = ready) -> int:
             through = of_port[engine.dma.port] if fills(engine) else 0
-            return max(free[engine], through, ready), engine not in previous, engine.number
+            return max(free[engine], through, ready)
+
+        def turn(
+            engine: Engine, previous: set[Engine] = previous, taken: Mapping[Engine, Work] = taken
+        ) -> tuple[int, bool, int]:
+            return start(engine) + taken[engine].complete, engine not in previous, engine.number
 
         format = min(alike[operation.mnemonic], key=lambda format: turn(format.engine))
-        start, _, _ = turn(format.engine)
-        chosen[index], ends[index] = format.engine, start + taken[index].complete
-        free[format.engine] = start + taken[index].busy
+        begin, work = start(format.engine), taken[format.engine]
+        chosen[index], ends[index] = format.engine, begin + work.complete
+        free[format.engine] = begin + work.busy
         if fills(format.engine):
-            of_port[format.engine.dma.port] = start + taken[index].read_beats
+            of_port[format.engine.dma.port] = begin + work.read_beats
         mnemonics.append(format.mnemonic)
     return with_mnemonics(program, mnemonics)
+
+
+def _of_other_lanes(program: TileProgram) -> dict[Engine, Sequence[Work]]:
+    """Where vector engines differ in lanes: for each, what every operation takes that it can run."""
+    vectors = program.machine.of(Template.VECTOR)
+    if len({engine.vector.lanes for engine in vectors}) < 2:
+        return {}
+    found = {}
+    for engine in vectors:
+        on_engine = {
+            mnemonic: format.mnemonic
+            for mnemonic, group in program.machine.alike.items()
+            for format in group
+            if format.engine is engine
+        }
+        there = [on_engine.get(operation.mnemonic, operation.mnemonic) for operation in program.operations]
+        found[engine] = with_mnemonics(program, there).of_each(durations)
+    return found
 
 
 def with_mnemonics(program: TileProgram, mnemonics: Sequence[str]) -> TileProgram:

@@ -65,7 +65,7 @@ def _groups(chain: Chain, machine: Machine) -> Iterator[int | None]:
     yield None
     settings = [engine.settings for engine in machine.engines.values()]
     widths = [one.cols for one in settings if isinstance(one, Systolic)]
-    widths += [one.lanes for one in settings if isinstance(one, Vector)]
+    widths += [one.word for one in settings if isinstance(one, Vector)]
     unit = max(widths)
     channels = max((trip_of(run[-1], channel_loop(run[-1])) for run in chain.runs if len(run) > 1), default=0)
     for times in (1, 2, 4):

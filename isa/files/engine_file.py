@@ -84,6 +84,7 @@ class EngineReader:
             self._reader.complain(tree.where, path, f"says no {missing}, and the machine has no `array` that says it")
             return None
         self._check_multiples(keys, path, said, lanes)
+        self._check_lanes(keys, path, said, lanes)
         return Engine(name, number, queue, **reach, settings=settings)
 
     def _check_multiples(self, keys: Mapping[str, Tree], path: str, said: Mapping[str, int], lanes: int) -> None:
@@ -91,6 +92,14 @@ class EngineReader:
             if said.get(side, 0) % lanes:
                 message = f"{said[side]} is not a multiple of lanes = {lanes}"
                 self._reader.complain(keys[side].where, f"{path}.{side}", message)
+
+    def _check_lanes(self, keys: Mapping[str, Tree], path: str, said: Mapping[str, int], lanes: int) -> None:
+        """Of those of its own, as many as make whole words."""
+        own = said.get("lanes", lanes)
+        if "lanes" in keys and lanes % own:
+            divisors = ", ".join(str(count) for count in range(1, lanes + 1) if lanes % count == 0)
+            message = f"{own} lanes do not divide words of lanes = {lanes} elements; expected one of {divisors}"
+            self._reader.complain(keys["lanes"].where, f"{path}.lanes", message)
 
     def _check_kinds(self, tree: Tree, kinds: Mapping[str, EngineKind]) -> None:
         """Words come from DRAM and go there, so that a machine has engines for both; of the others, any number."""

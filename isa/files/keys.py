@@ -210,7 +210,7 @@ MACHINE_KEYS = {
         "The sizes of systolic arrays that say none of their own; a machine without arrays needs it not.",
         is_needed=False,
     ),
-    "lanes": Key(SIZE, "Elements that the vector engine works on side by side."),
+    "lanes": Key(SIZE, "Elements of a word of tensors, and lanes of a vector engine that says no others."),
     "wait_bits": Key(Whole(4, 32), "Width of a wait count: an engine runs fewer than 2**wait_bits instructions."),
     "dram": Key(Section(DRAM_KEYS), "The memory behind the AXI4 bus."),
     "fetch_beats": Key(

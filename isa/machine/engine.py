@@ -45,8 +45,14 @@ class Systolic:
 class Vector:
     """A vector engine, generated from the statements of its instructions."""
 
-    lanes: int  # elements of a word of its memories
+    lanes: int  # elements that it computes side by side
     results: int | None  # that may wait where an array writes too; None: enough for one each cycle
+    parts: int = 1  # of a word of its memories, each as many elements as it has lanes: one after the other
+
+    @property
+    def word(self) -> int:
+        """Elements of a word of its memories."""
+        return self.lanes * self.parts
 
 
 Settings = Dma | Systolic | Vector

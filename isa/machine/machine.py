@@ -45,7 +45,7 @@ class Machine:
     about: str
     rounding: Rounding
     wait_bits: int  # width of one wait count; an engine runs at most 2**wait_bits - 1 instructions a program
-    lanes: int  # elements of a word of tensors, and of what a vector engine works on in a cycle
+    lanes: int  # elements of a word of tensors
     dram: Dram
     memories: Mapping[str, Memory]  # on chip, in file order
     engines: Mapping[str, Engine]  # by name, in file order
@@ -115,7 +115,10 @@ class Machine:
         return sum(engine.array.rows * engine.array.cols for engine in self.of(Template.SYSTOLIC))
 
     def with_lanes(self, lanes: int) -> Machine:
-        """The machine with vector engines of another width, to look at the hardware of some lanes: it runs nothing."""
+        """The machine with vector engines of other lanes, to look at the hardware of these: it runs nothing.
+
+        Where an engine takes words in parts, it takes as many.
+        """
         narrow = {e.name: replace(e, settings=replace(e.vector, lanes=lanes)) for e in self.of(Template.VECTOR)}
         return replace(self, lanes=lanes, engines={**self.engines, **narrow})
 
@@ -205,6 +208,11 @@ class Machine:
         """Memories that a `lut(…)` reads, in file order; in hardware each lane has one of its own."""
         looked_up = {table.memory for format in self.formats.values() for table in format.tables}
         return tuple(name for name in self.memories if name in looked_up)
+
+    def looking_up(self, memory: str) -> Engine:
+        """The engine that looks up in a memory of tables: there is one."""
+        formats = self.formats.values()
+        return next(of.engine for of in formats if memory in (table.memory for table in of.tables))
 
     def vector_sources(self, of: Engine | Template = Template.VECTOR) -> int:
         """Sources that a vector engine reads a word of in an iteration: as many as any instruction of its own has."""

@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import groupby
+from typing import Any
 
 from tilewright.isa import timing
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionField, InstructionFormat, Operand
-from tilewright.isa.machine.engine import Engine, Systolic, Template
+from tilewright.isa.machine.engine import Engine, Systolic, Template, Vector
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.pages.show import kib_text, loops_text, word_text
@@ -59,6 +60,13 @@ def _change(key: str, a: object, b: object) -> Iterator[str]:
         yield f"{key}: {a} → {b}"
 
 
+def _settings(engine: Engine) -> dict[str, Any]:
+    found = asdict(engine.settings)
+    if isinstance(engine.settings, Vector) and engine.settings.parts == 1:
+        found["lanes"] = None  # as many as the machine's, which are told above
+    return found
+
+
 def _said(value: object) -> object:
     """A setting as a file says it; those that it may leave to the machine have no value of their own."""
     return "usual" if value is None else value
@@ -104,7 +112,7 @@ def _engines(a: Machine, b: Machine) -> Iterator[str]:
             yield f"engines.{name}: template {engine.template} → {other.template}"
             continue
         yield from _change(f"engines.{name}.queue", engine.queue_depth, other.queue_depth)
-        old, new = asdict(engine.settings), asdict(other.settings)
+        old, new = _settings(engine), _settings(other)
         sizes = () if isinstance(engine.settings, Systolic) else facet_of(engine.template).keys(old.get("direction"))
         for key in sizes:  # those of an array are told above
             yield from _change(f"engines.{name}.{key}", _said(old[key]), _said(new.get(key)))

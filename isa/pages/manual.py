@@ -60,8 +60,12 @@ def _introduction(machine: Machine) -> list[str]:
         f"{engine.array.rows} elements and gives {engine.array.cols} sums. "
         for engine in machine.of(Template.SYSTOLIC)
     ]
-    vectors = len(machine.of(Template.VECTOR))
-    each = "The vector engine has" if vectors == 1 else f"There are {vectors} vector engines; each has"
+    vectors = machine.of(Template.VECTOR)
+    each = "The vector engine has" if len(vectors) == 1 else f"There are {len(vectors)} vector engines; each has"
+    lanes = list(dict.fromkeys(engine.vector.lanes for engine in vectors)) or [machine.lanes]
+    if len(lanes) > 1:
+        each = "Of the vector engines, " + " and ".join(f"{e} has {e.vector.lanes}" for e in vectors)
+    counted = "lanes" if len(lanes) > 1 else f"{lanes[0]} lanes"
     return [
         f"# {machine.name}: instruction set",
         "",
@@ -69,7 +73,7 @@ def _introduction(machine: Machine) -> list[str]:
         "",
         f"Generated from the machine's YAML by `tilewright isa manual {quoted(machine.name)}`; do not edit.",
         "",
-        f"{''.join(arrays)}{each} {machine.lanes} lanes. An instruction has {lengths_text(machine)} bytes. The "
+        f"{''.join(arrays)}{each} {counted}. An instruction has {lengths_text(machine)} bytes. The "
         f"machine's identity is the SHA-256 of its canonical YAML: `{machine.hash}`.",
         "",
     ]

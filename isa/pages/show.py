@@ -120,8 +120,8 @@ def peak_rates(machine: Machine) -> Table:
     vector = "vector engines" if len(vectors) > 1 else "vector engine"
     rows: tuple[tuple[Cell, ...], ...] = (
         (array, macs, "MACs a cycle"),
-        (vector, len(vectors), "words a cycle"),
-        (vector, len(vectors) * machine.lanes, "elements a cycle"),
+        (vector, _whole(sum(1 / engine.vector.parts for engine in vectors)), "words a cycle"),
+        (vector, sum(engine.vector.lanes for engine in vectors), "elements a cycle"),
         *((str(e) if len(vectors) > 1 else vector, vec_stages(machine, e), "stages") for e in vectors),
         *(
             [("DRAM, each way", reads, "bytes a cycle")]
@@ -135,6 +135,10 @@ def peak_rates(machine: Machine) -> Table:
         ),
     )
     return Table("Peak rates", ("what", "rate", "unit"), rows)
+
+
+def _whole(number: float) -> Cell:
+    return int(number) if number == int(number) else number
 
 
 def _size(engine: Engine) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.isa.errors import listed
-from tilewright.isa.key_kinds import Key, Whole
+from tilewright.isa.key_kinds import SIZE, Key, Whole
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.operations import REDUCTION_WORDS, REDUCTIONS, Op
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTION_WORDS, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.engine import Direction, Systolic, Vector
 from tilewright.isa.machine.machine import Machine
@@ -18,11 +18,17 @@ from tilewright.isa.templates.datapath_schedule import bind, schedule
 from tilewright.isa.templates.facet import Facet
 from tilewright.isa.templates.systolic import systolic_weights
 from tilewright.isa.templates.work import Access, Task, Work
-from tilewright.isa.timing import pipeline_nodes, statement_stages, vec_beats, vec_write
+from tilewright.isa.timing import pipeline_nodes, statement_stages, vec_beats, vec_rows, vec_write
 
 _RESULTS = Key(
     Whole(1, 64),
     "Results that may wait where the array writes too; enough for one each cycle if left out.",
+    is_needed=False,
+)
+
+_LANES = Key(
+    SIZE,
+    "Its own lanes, which divide `lanes`: 4 take four cycles for a word of 16; as many as `lanes` if left out.",
     is_needed=False,
 )
 
@@ -31,16 +37,19 @@ class VectorFacet(Facet):
     """Instructions that compute; their statements make the datapath."""
 
     def keys(self, direction: Direction | None) -> Mapping[str, Key]:
-        return {"results": _RESULTS}
+        return {"lanes": _LANES, "results": _RESULTS}
 
     def settings(
         self, direction: Direction | None, said: Mapping[str, int], array: Systolic | None, lanes: int
     ) -> Vector:
-        return Vector(lanes, said.get("results"))
+        own = said.get("lanes", lanes)
+        parts = 1 if lanes % own else lanes // own  # the reader complains of lanes that do not divide a word
+        return Vector(lanes // parts, said.get("results"), parts)
 
     def violations(self, format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:
-        assert isinstance(format.engine.settings, Vector)
-        yield from _violations(format, memories, format.engine.settings.lanes)
+        yield from _violations(format, memories, format.engine.vector.word)
+        if format.engine.vector.parts > 1:
+            yield from _across_parts(format)
 
     def each_word(self, operand: Operand, format: InstructionFormat) -> str:
         return ", one for each element of the vector" if operand is self.row_by_row(format) else ""
@@ -64,12 +73,14 @@ class VectorFacet(Facet):
         return Work(iterations, complete, (*reads, results), iterations=iterations)
 
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
-        yield f"  in each of {machine.lanes} lanes:"
+        yield f"  in each of {machine.lanes} lanes:"  # of a word, whatever the engine's own are
         yield f"    {statement_mathematics(format)}"
 
     def timing(self, format: InstructionFormat, machine: Machine) -> str:
-        rows = vec_beats(format)
+        rows, vector = vec_rows(format), format.engine.vector
         each = "" if rows == 1 else f", times {rows}: an iteration takes a word of its weight tile in each cycle"
+        if vector.parts > 1:
+            each += f", times {vector.parts}: {format.engine} has {vector.lanes} lanes for {vector.word} elements"
         return (
             f"let N be the number of iterations (the product of the trip counts{each}). They occupy the engine for N "
             f"cycles. The datapath has {self.stages(format)} stages for this statement. "
@@ -123,6 +134,39 @@ def _violations(format: InstructionFormat, memories: Mapping[str, Memory], lanes
     for name in format.reduce_loops:
         if name in format.destination.loops:
             yield f"{format.destination.name} strides over the reduce loop {name}; give it a list without {name}"
+
+
+def _across_parts(format: InstructionFormat) -> Iterator[str]:
+    """What an engine with fewer lanes than a word has elements cannot compute.
+
+    A sum over the lanes is there when the last part of the word has come, and is the result of all parts. So it takes
+    all that the statement takes of operands.
+    """
+    expr, vector = format.statement.expr, format.engine.vector
+    trees = [node for node in walk(expr) if node.op in ACROSS_LANES]
+    if not trees:
+        return
+    outside = next((node for node in _outside_trees(expr) if node.op in (Op.SOURCE, Op.LUT, *REDUCTIONS)), None)
+    inside = ((tree, node) for tree in trees for node in walk(tree.args[0]) if node.op in ACROSS_LANES)
+    tree, nested = next(inside, (trees[0], None))
+    if nested is None and outside is None:
+        return
+    what = f"nothing can be taken outside of it, as `{outside}` is"
+    if nested is not None:
+        what = f"nothing across lanes can be within it, as {nested.op.value} is"
+    yield (
+        f"{format.engine} has {vector.lanes} lanes for words of {vector.word} elements: {tree.op.value} is there when "
+        f"the last part of a word has come, and {what}; split the statement into two instructions, or "
+        f"give it to an engine of {vector.word} lanes"
+    )
+
+
+def _outside_trees(expr: Expr) -> Iterator[Expr]:
+    """The nodes of an expression that are not below one across lanes."""
+    if expr.op not in ACROSS_LANES:
+        yield expr
+        for arg in expr.args:
+            yield from _outside_trees(arg)
 
 
 def _product(format: InstructionFormat, lanes: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ import dataclasses
 import z3
 
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
@@ -17,7 +17,7 @@ from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_w
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
 from tilewright.rtl.datapath import VectorDatapath, result_element_bits
 from tilewright.rtl.layout import immediate_places
-from tilewright.rtl.proof.lane_tree import prove_lane_trees
+from tilewright.rtl.proof.lane_tree import COMBINE, prove_lane_trees
 from tilewright.rtl.proof.meaning import REDUCE, Meaning, as_integer
 from tilewright.rtl.proof.narrowing import narrowing_goals, products, within
 from tilewright.rtl.proof.netlist import Netlist, Run, netlist
@@ -41,6 +41,7 @@ def datapath_key(machine: Machine, engine: Engine) -> tuple[object, ...]:
             format.statement.expr,
             tuple((operand.name, operand.element, operand.block) for operand in format.sources),
             format.destination.element,
+            format.engine.vector.parts,
             tuple(format.immediates.items()),
             tuple((table.memory, machine.memories[table.memory].address_bits) for table in format.tables),
         )
@@ -59,7 +60,7 @@ def prove_datapath(machine: Machine, engine: Engine) -> list[Proof]:
 def prove_shared_elements(machine: Machine, engine: Engine) -> list[Proof]:
     """Of instructions that multiply by an element which all lanes share: a lane beside the one that it is read in."""
     positions = [at for at, format in enumerate(machine.formats_of(engine)) if multiplied_by_element(format)]
-    if not positions or machine.lanes == 1:
+    if not positions or engine.vector.lanes == 1:
         return []
     lanes = VectorDatapath(machine.with_lanes(LANES + 1), engine)
     hardware = without_products(netlist(lanes))
@@ -101,6 +102,8 @@ class _Question:
         }
         self.run = Run(hardware, self.fixed)
         self.given = self.alone()
+        if self.parts > 1:  # no more parts come behind one than a word has
+            self.given.append(z3.ULE(self.run.at("part", self.enters), self.parts - 1))
 
     def goals(self) -> list[Goal]:
         """Operator by operator: each register holds its operator's value of the registers before it.
@@ -121,6 +124,8 @@ class _Question:
     def operator_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
         if node.op in ACROSS_LANES:
             return self.across_goals(meaning, node)
+        if node.op is Op.LUT and self.parts > 1:
+            return self.lookup_goals(meaning, node)
         unit, name = self.unit_of(node), self.register(node)
         cycle = self.done_cycle(node)
         if node.op is Op.LUT:
@@ -145,11 +150,51 @@ class _Question:
         return goals
 
     def across_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
-        unit = self.unit_of(node)
-        output = self.run.at(f"lanes_{self.lane.units.index(unit)}", self.done_cycle(node))
+        unit, cycle = self.unit_of(node), self.done_cycle(node)
+        name = f"lanes_{self.lane.units.index(unit)}"
+        output = as_integer(self.run.at(name, cycle), unit.range.is_signed)
         value = meaning.of(node)
-        equal = as_integer(output, unit.range.is_signed) == value
-        return [Goal(f"the value of {node}", list(self.given), z3.And(equal, within(value, node.range)))]
+        if self.parts == 1:
+            return [Goal(f"the value of {node}", list(self.given), z3.And(output == value, within(value, node.range)))]
+        goals = self.part_goals(node, name, cycle, value)
+        self.cut(meaning, node, name, cycle)
+        return goals
+
+    def part_goals(self, node: Expr, name: str, cycle: int, value: z3.BitVecRef) -> list[Goal]:
+        """A sum over the parts of a word: what came of those before, and this one's, where it ends a reduce group.
+
+        Whatever is computed of it counts for the last part alone, with which it is that of the word, so in its range.
+        """
+        is_signed = self.unit_of(node).range.is_signed
+        before, after = (as_integer(self.run.at(name, at), is_signed) for at in (cycle - 1, cycle))
+        is_first = self.run.at("part", self.enters) == self.parts - 1
+        total = z3.If(is_first, value, COMBINE[node.op](before, value))
+        partial = Interval(min(node.range.low, 0), max(node.range.high, 0))
+        given = [*self.given, within(total, partial), self.run.holds("is_last", self.enters)]
+        goals = [Goal(f"the value of {node}", given, after == total)]
+        for control in ("valid", "is_last"):
+            idle = Run(self.run.hardware, {**self.fixed, (control, self.enters): 0})
+            kept = idle.at(name, cycle - 1) == idle.at(name, cycle)
+            goals.append(Goal(f"{node} keeps its value where {control} is 0", [], kept))
+        return goals
+
+    def lookup_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
+        """The memory gives an element of each part of a word, and the lane takes that of the iteration's part."""
+        unit, cycle = self.unit_of(node), self.done_cycle(node)
+        address = self.run.at(f"lookup_{unit.memory}_address", cycle - 1)
+        found = [elements_of(self.lane.machine, unit.memory, part)(address) for part in range(self.parts)]
+        self.given.append(self.run.at(f"lookup_{unit.memory}_data", cycle) == z3.Concat(*reversed(found)))
+        register = as_integer(self.run.at(self.register(node), cycle), unit.range.is_signed)
+        value = meaning.of(node)
+        claim = z3.And(register == value, within(value, node.range))
+        goal = Goal(f"the value of {node}", list(self.given), claim)
+        self.given.append(claim)
+        return [goal]
+
+    @property
+    def parts(self) -> int:
+        """Of a word, as the datapath takes it."""
+        return self.lane.engine.vector.parts
 
     def answer(self, node: Expr, name: str, cycle: int) -> None:
         """The memory gives what it holds, which may be anything, for the address of the cycle before."""
@@ -177,7 +222,11 @@ class _Question:
         first = self.run.at(f"first_{self.format.sources.index(table)}", self.enters)
         word = z3.Extract(memory.address_bits - 1, 0, as_integer(first, False) + index)
         assert table.element.type is not None
-        return _typed(elements_of(self.lane.machine, table.memory)(word), 0, table.element.type)
+        found = elements_of(self.lane.machine, table.memory)(word)
+        for part in range(1, self.parts):
+            is_part = self.run.at("part", self.enters) == self.parts - 1 - part
+            found = z3.If(is_part, elements_of(self.lane.machine, table.memory, part)(word), found)
+        return _typed(found, 0, table.element.type)
 
     def step(self, meaning: Meaning, node: Expr, name: str, cycle: int) -> z3.BitVecRef:
         """A reduction's value after this iteration, from any value of its register before."""
@@ -200,7 +249,7 @@ class _Question:
             words = self.run.at(f"source_{slot}", self.enters)
             number = 0 if operand == multiplied_by_element(self.format) else self.number
             for word in range(operand.block):
-                first = (word * self.lane.machine.lanes + number) * operand.element.bits
+                first = (word * self.lane.engine.vector.lanes + number) * operand.element.bits
                 for name, low, type_ in _fields(operand.element):
                     found[operand.name, name, word] = _typed(words, first + low, type_)
         immediates, places = self.run.at("immediates", self.enters), immediate_places(self.lane.formats)
@@ -239,10 +288,11 @@ class _Question:
         return z3.And(within(x, a), within(y, b)), laws
 
 
-def elements_of(machine: Machine, memory: str) -> z3.FuncDeclRef:
-    """What a lane's part of a memory of tables holds: some element for each word."""
+def elements_of(machine: Machine, memory: str, part: int = 0) -> z3.FuncDeclRef:
+    """What a lane's part of a memory of tables holds: some element for each word, or for each part of it."""
     looked_up = machine.memories[memory]
-    return z3.Function(f"{memory} holds", z3.BitVecSort(looked_up.address_bits), z3.BitVecSort(looked_up.element.bits))
+    name = f"{memory} holds" + (f" in part {part}" if part else "")
+    return z3.Function(name, z3.BitVecSort(looked_up.address_bits), z3.BitVecSort(looked_up.element.bits))
 
 
 def without_products(hardware: Netlist) -> Netlist:

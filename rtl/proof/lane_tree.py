@@ -29,11 +29,13 @@ COMBINE: Mapping[Op, Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]] = {
 def prove_lane_trees(machine: Machine, engine: Engine) -> list[Proof]:
     """A proof for each tree of a vector engine's datapath, at its width."""
     units = bind(schedule(machine.formats_of(engine)))
-    return [prove_lane_tree(unit, machine.lanes) for unit in units if unit.op in ACROSS_LANES]
+    lanes, in_parts = engine.vector.lanes, engine.vector.parts > 1
+    return [prove_lane_tree(unit, lanes, unit.stages - in_parts) for unit in units if unit.op in ACROSS_LANES]
 
 
-def prove_lane_tree(unit: Unit, lanes: int) -> Proof:
-    shape, stages = integer_shape(unit.argument_range(0)), unit.stages
+def prove_lane_tree(unit: Unit, lanes: int, stages: int) -> Proof:
+    """The tree of a unit in so many stages; where words come in parts, the unit's last stage is not the tree's."""
+    shape = integer_shape(unit.argument_range(0))
     tree = LaneTree(unit.op, lanes, stages, shape, integer_shape(unit.range))
 
     def goals() -> list[Goal]:

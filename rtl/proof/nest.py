@@ -8,7 +8,7 @@ from tilewright.isa.machine.encoding import OPCODE, Loop
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
-from tilewright.isa.templates.vector_walk import ROWS, vector_walk
+from tilewright.isa.templates.vector_walk import PARTS, ROWS, vector_walk
 from tilewright.rtl.nest import NestWalker, Walk, whole_walk
 from tilewright.rtl.proof.netlist import Part, Run, netlist
 from tilewright.rtl.proof.numbers import number, one_if, signed
@@ -173,6 +173,10 @@ class _Nest:
                 if self.nets.has(f"is_{end}_{group}"):
                     claim = self.nets.holds(f"is_{end}_{group}") == wanted
                     goals.append(Goal(f"{end} of {group} of {walk.format.mnemonic}", given, claim))
+        if PARTS in walk.counts and self.nets.has("part"):
+            part, left = self.nets.at("part"), self.remaining(self.walker.level_of(walk, PARTS), 0)
+            claim = part == z3.Extract(part.size() - 1, 0, left)  # as it starts with no more than fits
+            goals.append(Goal(f"part of {walk.format.mnemonic}", [self.is_walk(position)], claim))
         return goals
 
     def is_walk(self, position: int, cycle: int = 0) -> z3.BoolRef:
@@ -200,7 +204,7 @@ class _Nest:
             last = self.last_index(level, 1)
             trips = z3.BitVecVal(0, 1)
             if loop is not None:
-                trips = z3.BitVecVal(walk.rows - 1, last.size()) if loop.name == ROWS else self.trips(walk, loop)
+                trips = self.trips(walk, loop, last.size())
             wanted = z3.ZeroExt(last.size() - trips.size(), trips)
             if level == self.levels[-1]:
                 wanted = z3.If(collapse, z3.BitVecVal(0, last.size()), wanted)
@@ -222,8 +226,10 @@ class _Nest:
         opcode = self.field(walk, OPCODE) == format_.opcode
         return Goal(f"start of {format_.mnemonic}", [self.nets.holds("start"), opcode], z3.And(*claims))
 
-    def trips(self, walk: Walk, loop: Loop) -> z3.BitVecRef:
-        """The field that says how often a loop runs, one less than that."""
+    def trips(self, walk: Walk, loop: Loop, bits: int) -> z3.BitVecRef:
+        """The field that says how often a loop runs, less one; of a loop without one, that number in so many bits."""
+        if loop.name in walk.counts:
+            return z3.BitVecVal(walk.counts[loop.name] - 1, bits)
         return self.field(walk, f"trip.{loop.name}")
 
     def field(self, walk: Walk, name: str) -> z3.BitVecRef:

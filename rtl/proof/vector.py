@@ -1,4 +1,4 @@
-"""A vector engine keeps of what it reads what its statement names: the word, or the element of a tile's row."""
+"""A vector engine keeps of what it reads what is taken: the word, its part, or the element of a tile's row."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
+from tilewright.rtl.datapath import result_bits
+from tilewright.rtl.parts import JoinedParts
 from tilewright.rtl.proof.netlist import Run, netlist
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.vector import VectorEngine
@@ -17,10 +19,30 @@ GRANTED, CAME, KEPT = range(3)
 
 
 def kept_elements(machine: Machine, engine: Engine) -> Subject:
-    """Of a vector that is multiplied element by element; only for engines that have instructions which do."""
-    hardware = netlist(VectorEngine(machine, engine), without=("datapath", "queue"))
-    claim = f"{engine}: of a vector, the element of the row"
+    """What is kept of words; only for engines that do not keep all of each."""
+    hardware = netlist(VectorEngine(machine, engine), without=("datapath", "queue", "joined"))
+    kept = "of a word, its part" if engine.vector.parts > 1 else "of a vector, the element of the row"
+    claim = f"{engine}: {kept}"
     return Subject(hardware, [Claim(claim, "all inputs", lambda run: _goals(machine, engine, run))])
+
+
+def joined_parts(machine: Machine, engine: Engine) -> Subject:
+    """Results of parts that come one after the other, whenever they do, become the word of them in order."""
+    parts, bits = engine.vector.parts, result_bits(machine, engine)
+
+    def goals(run: Run) -> list[Goal]:
+        came = [run.at("part", part) for part in range(parts)]
+        word = run.at("word", parts - 1)
+        arrive = [run.holds("arrives", part) for part in range(parts - 1)]
+        is_same = run.holds("is_same", parts - 1)
+        waits = run.at("earlier", 0) == run.at("earlier", 1)
+        return [
+            Goal("the word", [*arrive, z3.Not(is_same)], word == z3.Concat(*reversed(came))),
+            Goal("a word of equal parts", [is_same], word == z3.Concat(*[came[-1]] * parts)),
+            Goal("waiting", [z3.Not(run.holds("arrives", 0))], waits),
+        ]
+
+    return Subject(netlist(JoinedParts(parts, bits)), [Claim(f"{engine}: words of parts", "all inputs", goals)])
 
 
 def _goals(machine: Machine, engine: Engine, run: Run) -> list[Goal]:
@@ -43,6 +65,8 @@ def _of_source(machine: Machine, run: Run, position: int, format: InstructionFor
         run.at("walker.walk", GRANTED) == position,
     ]
     came, kept = run.at(f"{port}__data", CAME), run.at(f"word_{slot}", KEPT)
+    if operand is not multiplied_by_element(format) and format.engine.vector.parts > 1:
+        return _parts_of_words(machine, run, format, slot, given)
     if operand is not multiplied_by_element(format):
         size = 8 * memory.word_bytes * vector_walk(format).streams[slot].block
         whole = z3.Extract(size - 1, 0, kept) == z3.Extract(size - 1, 0, came)
@@ -53,4 +77,24 @@ def _of_source(machine: Machine, run: Run, position: int, format: InstructionFor
         element = z3.Extract((row + 1) * bits - 1, row * bits, came)
         name = f"element {row} of {format.mnemonic}.{operand.name}"
         goals.append(Goal(name, [*given, *of_row], z3.Extract(bits - 1, 0, kept) == element))
+    return goals
+
+
+def _parts_of_words(
+    machine: Machine, run: Run, format: InstructionFormat, slot: int, given: list[z3.BoolRef]
+) -> list[Goal]:
+    """Of each word that came, the elements of the part that the iteration is of, one word after the other."""
+    operand, vector = vector_walk(format).streams[slot], format.engine.vector
+    memory, bits = machine.memories[operand.memory], vector.lanes * machine.memories[operand.memory].element.bits
+    came, kept = run.at(f"source{slot}_{operand.memory}__data", CAME), run.at(f"word_{slot}", KEPT)
+    goals = []
+    for part in range(vector.parts):
+        of_part = run.at("walker.part", GRANTED) == vector.parts - 1 - part
+        equal = [
+            z3.Extract((word + 1) * bits - 1, word * bits, kept) == z3.Extract(first + bits - 1, first, came)
+            for word in range(operand.block)
+            for first in [8 * memory.word_bytes * word + part * bits]
+        ]
+        name = f"part {part} of {format.mnemonic}.{operand.name}"
+        goals.append(Goal(name, [*given, of_part], z3.And(*equal)))
     return goals

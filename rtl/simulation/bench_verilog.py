@@ -109,7 +109,7 @@ def _lines(lines: Iterator[str]) -> str:
 def _clear(machine: Machine) -> Iterator[str]:
     for memory in machine.memories.values():
         if memory.name in machine.table_memories:
-            for lane in _lanes(memory):
+            for lane in _lanes(machine, memory):
                 yield f"for (int row = 0; row < {memory.depth}; row++) {lane}[row] <= '0;"
             continue
         for storage, _, _, rows in _storages(machine, memory):
@@ -119,7 +119,7 @@ def _clear(machine: Machine) -> Iterator[str]:
 def _dump(machine: Machine) -> Iterator[str]:
     for number, memory in enumerate(machine.memories.values()):
         if memory.name in machine.table_memories:
-            word = ", ".join(f"{lane}[row]" for lane in reversed(_lanes(memory)))
+            word = ", ".join(reversed(_elements(machine, memory)))
             yield f"for (int row = 0; row < {memory.depth}; row++) tilewright_dump({number}, row, {{{word}}});"
             continue
         ways, built = ways_of(machine, memory), built_memory(machine, memory)
@@ -134,9 +134,21 @@ def _dump(machine: Machine) -> Iterator[str]:
             )
 
 
-def _lanes(memory: Memory) -> list[str]:
-    """The array of each lane of a memory of tables."""
-    return [f"{TOP}.{memory.name}.lane{lane}.{WORDS}" for lane in range(memory.width)]
+def _lanes(machine: Machine, memory: Memory) -> list[str]:
+    """The array of each lane that looks up in a memory of tables."""
+    lanes = machine.looking_up(memory.name).vector.lanes
+    return [f"{TOP}.{memory.name}.lane{lane}.{WORDS}" for lane in range(lanes)]
+
+
+def _elements(machine: Machine, memory: Memory) -> list[str]:
+    """Where each element of a row's word is: a lane has one, or one of each part of the word."""
+    lanes, bits = _lanes(machine, memory), memory.element.bits
+    if len(lanes) == memory.width:
+        return [f"{lane}[row]" for lane in lanes]
+    return [
+        f"{lanes[element % len(lanes)]}[row][{element // len(lanes) * bits} +: {bits}]"
+        for element in range(memory.width)
+    ]
 
 
 def _storages(machine: Machine, memory: Memory) -> Iterator[tuple[str, int, int, int]]:

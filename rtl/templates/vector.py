@@ -41,13 +41,15 @@ class VectorFacet(Facet):
 
     def proofs(self, machine: Machine, engine: Engine) -> Iterator[Subject]:
         from tilewright.rtl.proof.nest import vector_addresses
-        from tilewright.rtl.proof.vector import kept_elements
+        from tilewright.rtl.proof.vector import joined_parts, kept_elements
 
         formats = machine.formats_of(engine)
         if formats:
             yield vector_addresses(machine, engine)
-        if any(format.statement.dot is not None for format in formats):
+        if engine.vector.parts > 1 or any(format.statement.dot is not None for format in formats):
             yield kept_elements(machine, engine)
+        if engine.vector.parts > 1:
+            yield joined_parts(machine, engine)
 
 
 def vector_source_memories(machine: Machine, engine: Engine, slot: int) -> tuple[str, ...]:

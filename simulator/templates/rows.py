@@ -46,14 +46,14 @@ class Rows:
 
     @cached_property
     def walk(self) -> VectorWalk:
-        """The loops as they are walked: of a vector engine, with that over the rows of a weight tile."""
+        """The loops as they are walked: of a vector engine, with those over rows of a tile and parts of a word."""
         return vector_walk(self.format)
 
     @property
     def trips(self) -> list[Numbers]:
         """The trip counts of each loop that is walked, outermost first."""
         return [
-            self.same(self.walk.rows) if loop.name == ROWS else self.field(f"trip.{loop.name}")
+            self.same(self.walk.counts[loop.name]) if loop.name in self.walk.counts else self.field(f"trip.{loop.name}")
             for loop in self.walk.loops
         ]
 

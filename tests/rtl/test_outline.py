@@ -40,7 +40,7 @@ def test_a_part_becomes_an_empty_place_with_its_ports() -> None:
 
 def test_storage_keeps_its_ports() -> None:
     outline = Outline(Block)
-    memory = TableMemory(MACHINE.memories["lut"], [])
+    memory = TableMemory(MACHINE.memories["lut"], [], MACHINE.lanes)
     rtlil.convert(memory, platform=outline)
     assert len(outline.places) == 8
     ports = {port.name: (port.bits, port.is_output) for port in outline.places[0].ports}

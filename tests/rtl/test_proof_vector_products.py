@@ -70,7 +70,7 @@ def test_sees_a_row_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     right = rtl_nest.NestWalker.stored_last_index
 
     def stored_last_index(self: rtl_nest.NestWalker, walk: rtl_nest.Walk, level: int) -> rtl_nest.Value:
-        return right(self, walk, level) - (walk.rows > 1 and level == self.depth - 1)
+        return right(self, walk, level) - (bool(walk.counts) and level == self.depth - 1)
 
     monkeypatch.setattr(rtl_nest.NestWalker, "stored_last_index", stored_last_index)
 

@@ -12,10 +12,12 @@ from tilewright.rtl.memory import Requester
 from tilewright.rtl.table_memory import TableMemory
 
 
-@pytest.mark.parametrize(("bits", "width", "depth"), [(8, 4, 64), (16, 3, 37), (8, 1, 5)])
-def test_gives_each_lane_the_element_at_its_own_address(bits: int, width: int, depth: int) -> None:
+@pytest.mark.parametrize(
+    ("bits", "width", "depth", "lanes"), [(8, 4, 64, 4), (16, 3, 37, 3), (8, 1, 5, 1), (8, 6, 9, 2)]
+)
+def test_gives_each_lane_the_elements_at_its_own_address(bits: int, width: int, depth: int, lanes: int) -> None:
     memory = Memory("t", integer_element(IntegerType(bits, False)), width, depth, 1)
-    table, seed = TableMemory(memory, [Requester("vec"), Requester("load")]), random.Random(bits)
+    table, seed = TableMemory(memory, [Requester("vec"), Requester("load")], lanes), random.Random(bits)
     words = [[0] * width for _ in range(depth)]
 
     async def bench(ctx: Any) -> None:
@@ -30,10 +32,10 @@ def test_gives_each_lane_the_element_at_its_own_address(bits: int, width: int, d
                 ctx.set(port.valid, asks[n])
                 ctx.set(port.address, addresses[n])
                 ctx.set(port.data, packed(data[n], bits))
-            looked_up = [seed.randrange(depth) for _ in range(width)]
+            looked_up = [seed.randrange(depth) for _ in range(lanes)]
             ctx.set(table.halt, halt)
             ctx.set(table.lookup.address, packed(looked_up, memory.address_bits))
-            expected = packed([words[address][lane] for lane, address in enumerate(looked_up)], bits)
+            expected = packed([words[looked_up[element % lanes]][element] for element in range(width)], bits)
             winner = None if halt or not any(asks) else 1 - last if all(asks) else asks.index(True)
             granted = [
                 n for n, writer in enumerate(table.writes) if ctx.get(getattr(table, f"write_{writer.name}").granted)

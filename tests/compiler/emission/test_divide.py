@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from math import prod
 
 import numpy as np
 import onnx
@@ -95,6 +96,21 @@ def test_a_machine_with_one_engine_for_each_instruction_has_no_choice() -> None:
 
     assert not has_choice(tiles)
     assert divided(tiles) is tiles
+
+
+@pytest.mark.parametrize(("lanes", "share"), [(16, 0.5), (4, 0.2)])
+def test_an_engine_of_few_lanes_gets_less_of_the_work(lanes: int, share: float) -> None:
+    """Two pools in some rows of tiles each: 4 lanes beside 16 do a fifth of what both do in the same time."""
+    machine = load_machine_text(TWO_OF_EACH.replace("vec2: {", f"vec2: {{lanes: {lanes}, "), "two.yaml")
+    network = network_for(machine, 0)
+    x = network.input(1, 16, 24, 24)
+    program = network.program(*(network.max_pool(x, 3, stride=1) for _ in range(2)))
+    words = Counter[str]()
+    for operation in divided(tile(select(program, machine))).operations:
+        words[operation.mnemonic] += prod(trip for name, trip in operation.fields.items() if name.startswith("trip."))
+
+    assert words["max_pool"] + words["max_pool_vec2"] == 2 * 22 * 22 * 9
+    assert words["max_pool_vec2"] / (2 * 22 * 22 * 9) == pytest.approx(share, abs=0.05)
 
 
 @pytest.mark.parametrize("divides", [True, False])

@@ -11,12 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import advise, compare, compile, evaluate, price, require  # noqa: A004
+    from tilewright.api import advise, compare, compile, evaluate, price, require, specialise  # noqa: A004
     from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.explore.study import Study
     from tilewright.codesign.price.price import Price
     from tilewright.codesign.require.requirement import Requirement
+    from tilewright.codesign.specialise.specialise import Specialised
     from tilewright.errors import InputError
     from tilewright.evaluation.evaluate import Evaluation
     from tilewright.generation import Generated, generate
@@ -35,6 +36,7 @@ __all__ = [
     "QuantizedModel",
     "Requirement",
     "Result",
+    "Specialised",
     "State",
     "Study",
     "advise",
@@ -45,6 +47,7 @@ __all__ = [
     "price",
     "quantize",
     "require",
+    "specialise",
     "states",
 ]
 
@@ -64,6 +67,8 @@ _HOMES = {
     "require": "tilewright.api",
     "Requirement": "tilewright.codesign.require.requirement",
     "Study": "tilewright.codesign.explore.study",
+    "specialise": "tilewright.api",
+    "Specialised": "tilewright.codesign.specialise.specialise",
     "Price": "tilewright.codesign.price.price",
     "QuantizedModel": "tilewright.quantization.quantize",
     "quantize": "tilewright.quantization.quantize",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.price.price import Price
     from tilewright.codesign.require.requirement import Requirement
+    from tilewright.codesign.specialise.specialise import Proposal, Specialised
     from tilewright.evaluation.evaluate import Evaluation
     from tilewright.quantization.quantize import QuantizedModel
     from tilewright.quantization.samples import Calibration
@@ -208,6 +209,71 @@ def require(
     networks = read_quantized(models, shapes, calibration, seed, tell)
     try:
         return require_machine(networks, asked, bases, effort, price, jobs, done, begun, keep)
+    except NoAdvice as error:
+        raise InputError(str(error)) from error
+
+
+def propose_instructions(
+    models: Sequence[str | Path],
+    isa: str | Path | Machine,
+    overrides: Sequence[str] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    calibration: Calibration | None = None,
+    seed: int = 0,
+    tell: Callable[[QuantizedModel], None] = lambda quantized: None,
+) -> Proposal:
+    """Instructions that would do in one what layers of these networks do in several; nothing is compiled for them.
+
+    Float models are quantised first, as by `specialise`. Raises IsaError, CompileError, and InputError for a machine
+    without an array.
+    """
+    from tilewright.codesign.advise.trials import NoAdvice
+    from tilewright.codesign.specialise.specialise import propose
+    from tilewright.quantized_networks import read_quantized
+
+    machine = machine_of(isa, overrides)
+    try:
+        return propose(read_quantized(models, shapes, calibration, seed, tell), machine)
+    except NoAdvice as error:
+        raise InputError(str(error)) from error
+
+
+def specialise(
+    models: Sequence[str | Path],
+    isa: str | Path | Machine,
+    budget: float = 0.1,
+    held_out: Sequence[str | Path] = (),
+    overrides: Sequence[str] = (),
+    effort: int = 1,
+    control: bool = True,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    jobs: int | None = None,
+    done: Callable[[int, int], None] = lambda finished, asked: None,
+    calibration: Calibration | None = None,
+    seed: int = 0,
+    tell: Callable[[QuantizedModel], None] = lambda quantized: None,
+    tried: Callable[[str], None] = lambda line: None,
+    keep: Path | None = None,
+) -> Specialised:
+    """New instructions for a machine, of at most a share `budget` of its logic, that save these networks most cycles.
+
+    Each candidate is priced, and the networks are compiled and simulated with it. Networks `held_out` have no say in
+    the choice; `control` looks for what else the same area would buy. The rest is as of `advise`. Raises IsaError,
+    PriceError, CompileError, and InputError for a network that does not run on the machine as it is, a budget that is
+    not above 0, and a machine without an array.
+    """
+    from tilewright.codesign.advise.trials import NoAdvice
+    from tilewright.codesign.specialise.specialise import specialise_machine
+    from tilewright.quantized_networks import read_quantized
+
+    _require_effort(effort)
+    if not budget > 0:
+        raise InputError(f"budget {budget}: expected a share of the logic above 0, such as 0.1")
+    machine = machine_of(isa, overrides)
+    networks = read_quantized(models, shapes, calibration, seed, tell)
+    outside = read_quantized(held_out, shapes, calibration, seed, tell) if held_out else []
+    try:
+        return specialise_machine(networks, machine, budget, outside, effort, jobs, control, done, tried, keep)
     except NoAdvice as error:
         raise InputError(str(error)) from error
 

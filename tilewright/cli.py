@@ -1,5 +1,5 @@
 """The command line: `tilewright quantize, compile, explain, run, evaluate, compare-values, profile, bundle, price,
-compare, advise, require, explore, mcp, doctor, check, disassemble, assemble, operators, isa, rtl`.
+compare, advise, require, specialise, explore, mcp, doctor, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -53,6 +53,7 @@ from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
 from tilewright.require_command import require_command
 from tilewright.rtl_command import rtl_command
+from tilewright.specialise_command import specialise_command
 from tilewright.values.command import compare_values_command
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ app.command("bundle")(bundle_command)
 app.command("compare")(compare_command)
 app.command("advise")(advise_command)
 app.command("require")(require_command)
+app.command("specialise")(specialise_command)
 app.command("mcp")(mcp_command)
 app.command("doctor")(doctor_command)
 

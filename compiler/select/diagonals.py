@@ -57,6 +57,15 @@ class Form:
     program: NestProgram
 
 
+@dataclass(frozen=True)
+class ChannelForm(Form):
+    """A form in which each channel has weights of its own."""
+
+    vector: str  # the reads of its product's factors
+    weights: str
+    summed: str  # the loop that it is without
+
+
 def sum_own_channels(program: NestProgram, machine: Machine) -> NestProgram:
     """The same program with each product by a diagonal matrix in the form that streams the fewest words."""
     for nest in program.nests:
@@ -66,18 +75,25 @@ def sum_own_channels(program: NestProgram, machine: Machine) -> NestProgram:
 
 def forms(nest: Nest, program: NestProgram, machine: Machine) -> list[Form]:
     """A nest as it is; and if it is a product with a diagonal matrix, without that, and with rows cut into blocks."""
-    found = [Form("as it is", nest, program)]
-    diagonal = _diagonal(nest, program)
-    if diagonal is None:
-        return found
     computing = formats_with(machine, Role.COMPUTES)
     blocks = sorted({format.operand(name).block for format in computing for name in format.statement.blocks})
+    return [Form("as it is", nest, program), *own_channel_forms(nest, program, blocks)]
+
+
+def own_channel_forms(nest: Nest, program: NestProgram, blocks: Sequence[int]) -> list[ChannelForm]:
+    """A product with a diagonal matrix without that, also with rows in blocks of so many words; else nothing."""
+    diagonal = _diagonal(nest, program)
+    if diagonal is None:
+        return []
+    found: list[ChannelForm] = []
     element = program.constant_types[nest.reads[diagonal.weights].tensor]
-    for name, form, weights in _without_matrix(nest, diagonal, program, blocks):
+    for block, form, weights in _without_matrix(nest, diagonal, program, blocks):
         tensor = form.reads[diagonal.weights].tensor
         nests = tuple(form if old is nest else old for old in program.nests)
         constants, types = {**program.constants, tensor: weights}, {**program.constant_types, tensor: element}
-        found.append(Form(name, form, replace(program, nests=nests, constants=constants, constant_types=types)))
+        changed = replace(program, nests=nests, constants=constants, constant_types=types)
+        name = f"in blocks of {block}" if block > 1 else "channel by channel"
+        found.append(ChannelForm(name, form, changed, diagonal.vector, diagonal.weights, diagonal.summed))
     return found
 
 
@@ -123,14 +139,14 @@ def _as_diagonal(nest: Nest, vector: Expr, weights: Expr, program: NestProgram) 
 
 def _without_matrix(
     nest: Nest, diagonal: _Diagonal, program: NestProgram, blocks: Sequence[int]
-) -> Iterator[tuple[str, Nest, NDArray[Any]]]:
-    """(name, nest, weights as [1, O, R, S]) of the forms without a matrix."""
+) -> Iterator[tuple[int, Nest, NDArray[Any]]]:
+    """(words of a block, nest, weights as [1, O, R, S]) of the forms without a matrix."""
     plain, weights = _tap_by_tap(nest, diagonal, program)
-    yield "channel by channel", plain, weights
+    yield 1, plain, weights
     for words in blocks:
         cut = _in_blocks(plain, diagonal, weights, words)
         if cut is not None:
-            yield f"in blocks of {words}", *cut
+            yield words, *cut
 
 
 def _tap_by_tap(nest: Nest, diagonal: _Diagonal, program: NestProgram) -> tuple[Nest, NDArray[Any]]:

@@ -1,0 +1,192 @@
+"""Candidates: what several places of networks share, as an instruction of a machine's file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from typing import Any
+
+from tilewright.codesign.advise.changes import Change, Way
+from tilewright.codesign.specialise.observe import Use, memories_of
+from tilewright.codesign.specialise.roles import roles_of
+from tilewright.codesign.specialise.written import RESULT, TABLE, Operand
+from tilewright.compiler.templates.facet import Role
+from tilewright.compiler.templates.table import formats_with
+from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.machine import Machine
+
+PRODUCTS = "channel_products"
+"""What an instruction does whose channels each have weights of their own."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An instruction that the machine does not have, and the places that would use it.
+
+    Of candidates of one `family` a set needs one: they do the same with other blocks, or leave the rest to another.
+    """
+
+    name: str
+    about: str
+    family: str
+    entry: Mapping[str, Any]  # of the machine's file
+    engine: Engine
+    reads: frozenset[str]
+    uses: tuple[Use, ...]
+
+    @cached_property
+    def networks(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(use.network for use in self.uses))
+
+    @property
+    def words_saved(self) -> int:
+        return sum(use.words_saved for use in self.uses)
+
+    @property
+    def over(self) -> dict[str, Any]:
+        """What a file that adds it says."""
+        over: dict[str, Any] = {INSTRUCTIONS: {self.name: dict(self.entry)}}
+        lacking = [memory for memory in sorted(self.reads) if memory not in self.engine.reads]
+        if lacking:
+            over[ENGINES] = {self.engine.name: {"reads": [*self.engine.reads, *lacking]}}
+        return over
+
+    @property
+    def change(self) -> Change:
+        return Change(f"+{self.name}", Way.ON, self.over)
+
+
+def together(candidates: Sequence[Candidate]) -> Change:
+    """A machine's file with all of them."""
+    instructions = {each.name: dict(each.entry) for each in candidates}
+    reads: dict[str, list[str]] = {}
+    for each in candidates:
+        own = reads.setdefault(each.engine.name, list(each.engine.reads))
+        own += [memory for memory in sorted(each.reads) if memory not in own]
+    over: dict[str, Any] = {INSTRUCTIONS: instructions}
+    engines = {each.engine.name: list(each.engine.reads) for each in candidates}
+    changed = {name: {"reads": found} for name, found in reads.items() if found != engines[name]}
+    if changed:
+        over[ENGINES] = changed
+    return Change(" ".join(f"+{each.name}" for each in candidates), Way.ON, over)
+
+
+def candidates_of(uses: Sequence[Use], machine: Machine) -> list[Candidate]:
+    """An instruction for each statement, those that save most words first."""
+    groups: dict[tuple[object, ...], list[Use]] = {}
+    for use in uses:
+        groups.setdefault((use.written.text, use.written.operands, use.to_sums), []).append(use)
+    ordered = sorted(groups.values(), key=lambda of: (-sum(use.words_saved for use in of), of[0].written.text))
+    found: list[Candidate] = []
+    for of in ordered:
+        name = _unused(_name(of[0]), {*machine.formats, *(each.name for each in found)})
+        found.append(_candidate(name, of, machine))
+    return found
+
+
+def _candidate(name: str, uses: Sequence[Use], machine: Machine) -> Candidate:
+    first, memories = uses[0], memories_of(machine)
+    like = _like(machine, uses)
+    loops = {loop.name: loop.bits for loop in like.loops}
+    reduce = list(like.reduce_loops)
+    kept = [loop for loop in loops if loop not in reduce]
+    taps = f"{kept[0]}, {', '.join(reduce)}" if reduce else ""
+    entry: dict[str, Any] = {"about": _about(first), "engine": like.engine.name, "loops": loops}
+    if reduce:
+        entry["reduce"] = reduce
+    sources = _in_order(first.written.operands, machine, like.engine)
+    entry["from"] = {each.name: _clause(each, kept[0], taps) for each in sources}
+    target = memories.sums if first.to_sums else memories.activations
+    entry["to"] = {RESULT: f"{target}[{', '.join(kept)}]" if reduce else target}
+    entry["imm"] = _immediates(uses, machine)
+    if not entry["imm"]:
+        del entry["imm"]
+    entry["do"] = first.written.text
+    reads = frozenset(memories.table_of if each.name == TABLE else each.memory for each in first.written.operands)
+    family = PRODUCTS if first.of_channels else name
+    return Candidate(name, entry["about"], family, entry, like.engine, reads, tuple(uses))
+
+
+def _like(machine: Machine, uses: Sequence[Use]) -> InstructionFormat:
+    """The instruction whose loops a new one has: of those that reduce, or do not, the first that holds most uses."""
+    computing = [format for format in formats_with(machine, Role.COMPUTES) if format.statement.dot is None]
+    alike = [format for format in computing if bool(format.reduce_loops) == bool(uses[0].reduced)]
+    return max(alike, key=lambda format: sum(_holds(format, use.reduced) for use in uses))
+
+
+def _holds(format: InstructionFormat, reduced: Sequence[int]) -> bool:
+    """Whether its reduce loops are as many, and as long."""
+    most = sorted((1 << loop.bits for loop in format.loops if loop.is_reduce), reverse=True)
+    wanted = sorted(reduced, reverse=True)
+    return len(wanted) <= len(most) and all(trip <= held for trip, held in zip(wanted, most, strict=False))
+
+
+def _clause(operand: Operand, channels: str, taps: str) -> str:
+    if operand.name == TABLE:
+        return operand.memory
+    block = f"{operand.block} * " if operand.block > 1 else ""
+    if operand.is_whole or not taps:
+        return f"{block}{operand.memory}"
+    return f"{block}{operand.memory}[{taps if operand.name == 'w' else channels}]"
+
+
+def _in_order(operands: Sequence[Operand], machine: Machine, engine: Engine) -> tuple[Operand, ...]:
+    """The order in which most operands read the memory that those of other instructions read at their position.
+
+    One reader serves all that stand at one position: each pair of a position and a memory that is new costs a port.
+    """
+    there = {
+        (position, operand.memory)
+        for format in machine.formats_of(engine)
+        for position, operand in enumerate(format.streams)
+    }
+    streams = [each for each in operands if each.name != TABLE]
+    tables = [each for each in operands if each.name == TABLE]
+
+    def new(order: Sequence[Operand]) -> int:
+        return sum((position, operand.memory) not in there for position, operand in enumerate(order))
+
+    return (*min(permutations(streams), key=new), *tables)
+
+
+def _immediates(uses: Sequence[Use], machine: Machine) -> dict[str, str]:
+    """The type of each number: the narrowest of those of its place that holds it wherever it is used."""
+    roles = roles_of(machine)
+    found = {}
+    for position, number in enumerate(uses[0].written.numbers):
+        values = [use.written.numbers[position].value for use in uses]
+        found[number.name] = str(roles.type_for(number.place, values))
+    return found
+
+
+# -- names and sentences -----------------------------------------------------------------------------------------------
+
+
+def _name(use: Use) -> str:
+    if not use.of_channels:
+        return "_".join(use.replaces)
+    rest = "" if use.to_sums else "".join(f"_{mnemonic}" for mnemonic in use.replaces[1:])
+    block = max(operand.block for operand in use.written.operands)
+    return PRODUCTS + rest + (f"_by_{block}" if block > 1 else "")
+
+
+def _about(use: Use) -> str:
+    if not use.of_channels:
+        first, *others = use.replaces
+        return f"What {first} computes, and of that {', then '.join(others)}, with nothing stored in between."
+    block = max(operand.block for operand in use.written.operands)
+    words = f", {block} words of a window's row in a cycle" if block > 1 else ""
+    rest = "" if use.to_sums else f"; of the sum, what {', then '.join(use.replaces[1:])} computes"
+    return f"Sums of products, each channel with weights of its own{words}{rest}."
+
+
+def _unused(name: str, names: set[str]) -> str:
+    count, found = 1, name
+    while found in names:
+        count += 1
+        found = f"{name}{count}"
+    return found

@@ -1,0 +1,216 @@
+"""An expression of a nest as the statement of an instruction: tensors become operands, numbers immediates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.codesign.specialise.roles import Place, Roles, place_of
+from tilewright.compiler.nest.nest import Access, Nest, NestProgram
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.facts import Setting
+from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.memory import Element
+
+LETTERS = "abcdefgh"
+PARAMETERS, TABLE, WEIGHTS, RESULT = "p", "t", "w", "y"
+"""The names of operands: tensors and sums have letters."""
+
+
+class NotWritten(Exception):
+    """Why an expression cannot be a statement of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """Where a machine has what an instruction reads and writes; a name is empty where it has no such memory."""
+
+    activations: str
+    weights: str
+    sums: str
+    parameters: str
+    fields: Element | None  # of a word of parameters
+    table: str  # the operand of a table, as an instruction of the machine has it: `256 * lut[]`
+    table_of: str  # its memory
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A source of a statement: its memory, or for a table the whole clause."""
+
+    name: str
+    memory: str
+    is_whole: bool = True  # every loop moves it; parameters and weights move over channels and taps
+    block: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An immediate: its name, its place, and its value in the nest."""
+
+    name: str
+    place: Place
+    value: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """A statement with its operands and numbers; equal texts and operands are one instruction."""
+
+    text: str
+    operands: tuple[Operand, ...]
+    numbers: tuple[Number, ...]
+
+
+@dataclass
+class _Waiting:
+    """A number whose name is not known yet: what it is called, and of which operand."""
+
+    base: str
+    owner: str
+    place: Place
+    value: int
+
+
+class Writer:
+    """Writes expressions of one nest. `sums` names reads that are sums in the accumulators' memory."""
+
+    def __init__(
+        self,
+        nest: Nest,
+        program: NestProgram,
+        memories: Memories,
+        roles: Roles,
+        sums: Collection[str] = (),
+        blocks: Mapping[str, int] | None = None,
+    ) -> None:
+        self._nest, self._program, self._memories, self._roles = nest, program, memories, roles
+        self._sums, self._blocks = sums, blocks or {}
+        self._operands: dict[str, Operand] = {}  # by read; all parameters are one
+        self._fields: dict[str, str] = {}  # read → field of the parameters
+        self._numbers: list[_Waiting] = []
+
+    def write(self, expr: Expr) -> Written:
+        """Raises NotWritten."""
+        text = f"{RESULT} = {self._text(expr)}"
+        numbers = []
+        for position, name in enumerate(self._names()):
+            text = text.replace(_mark(position), name)
+            numbers.append(Number(name, self._numbers[position].place, self._numbers[position].value))
+        return Written(text, tuple(self._operands.values()), tuple(numbers))
+
+    def _names(self) -> list[str]:
+        """The last of several of one name, which is nearest to the result, has it plainly; others are counted."""
+        plain = [f"{each.owner}_{each.base}" if each.owner else each.base for each in self._numbers]
+        seen: dict[str, int] = {}
+        found = []
+        for name in plain:
+            seen[name] = seen.get(name, 0) + 1
+            found.append(name if seen[name] == plain.count(name) else f"{name}{seen[name]}")
+        return found
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def _text(self, expr: Expr) -> str:
+        match expr.op:
+            case Op.SOURCE:
+                return self._source(expr.name)
+            case Op.LUT:
+                return f"lut({self._table(expr.name)}, {self._text(expr.args[0])})"
+            case Op.MIN if (clamped := self._clamped(expr)) is not None:
+                return clamped
+        if expr.op.facts.setting in (Setting.TYPE, Setting.TABLE):
+            raise NotWritten(f"`{expr.op.value}` is not written yet")
+        arguments = [self._argument(expr, position) for position in range(len(expr.args))]
+        if expr.op is Op.SUM and self._blocks:
+            arguments = [f"words_sum({argument})" for argument in arguments]
+        if expr.op.is_infix:
+            bracketed = [
+                f"({text})" if arg.op.is_infix and arg.args else text
+                for arg, text in zip(expr.args, arguments, strict=True)
+            ]
+            return f" {expr.op.value} ".join(bracketed)
+        return f"{expr.op.value}({', '.join(arguments)})"
+
+    def _clamped(self, expr: Expr) -> str | None:
+        """`clamp(x, low, high)` for the two comparisons with numbers that it stands for."""
+        inner, high = expr.args
+        if inner.op is not Op.MAX or high.op is not Op.CONST or inner.args[1].op is not Op.CONST:
+            return None
+        return f"clamp({self._text(inner.args[0])}, {self._argument(inner, 1)}, {self._argument(expr, 1)})"
+
+    def _argument(self, parent: Expr, position: int) -> str:
+        expr = parent.args[position]
+        if expr.op is not Op.CONST:
+            return self._text(expr)
+        place = place_of(parent, position)
+        others = [self._operands.get(arg.name) for arg in parent.args if arg.op is Op.SOURCE]
+        owner = next((of.name for of in others if of is not None and of.name != PARAMETERS), "")
+        self._numbers.append(_Waiting(self._roles.name(place), owner, place, expr.value))
+        return _mark(len(self._numbers) - 1)
+
+    # -- operands ------------------------------------------------------------------------------------------------------
+
+    def _source(self, read: str) -> str:
+        access = self._nest.reads.get(read)
+        if read in self._sums or access is None:
+            return self._stream(read, self._memories.sums)
+        if access.tensor in self._program.buffers:
+            return self._stream(read, self._memories.activations)
+        if len(access.index) == 1 and self._memories.fields is not None:
+            return f"{self._parameters()}.{self._field(read, access)}"
+        if read in self._blocks or self._is_weight(access):
+            self._operands.setdefault(
+                read, Operand(WEIGHTS, self._memories.weights, is_whole=False, block=self._blocks.get(read, 1))
+            )
+            return WEIGHTS
+        raise NotWritten(f"{access.tensor} is a constant of {len(access.index)} dimensions")
+
+    def _stream(self, read: str, memory: str) -> str:
+        if read not in self._operands:
+            count = sum(operand.is_whole and operand.name in LETTERS for operand in self._operands.values())
+            self._operands[read] = Operand(LETTERS[count], memory, block=self._blocks.get(read, 1))
+        return self._operands[read].name
+
+    def _parameters(self) -> str:
+        self._operands.setdefault(PARAMETERS, Operand(PARAMETERS, self._memories.parameters, is_whole=False))
+        return PARAMETERS
+
+    def _field(self, read: str, access: Access) -> str:
+        """The field of a word of parameters that a constant of each channel is in: of its type, and its name if any."""
+        if read in self._fields:
+            return self._fields[read]
+        assert self._memories.fields is not None
+        of_type = self._program.constant_types[access.tensor]
+        free = [each.name for each in self._memories.fields.fields if each.type == of_type]
+        left = [name for name in free if name not in self._fields.values()]
+        if not left:
+            raise NotWritten(f"a word of {self._memories.parameters} has no further field of {of_type}")
+        self._fields[read] = read if read in left else left[0]
+        return self._fields[read]
+
+    def _is_weight(self, access: Access) -> bool:
+        """Whether each channel has one of its own, for each tap."""
+        return len(access.index) > 1 and not access.index[0].terms and bool(access.index[1].terms)
+
+    def _table(self, read: str) -> str:
+        if not self._memories.table:
+            raise NotWritten("the machine has no instruction that looks up in a table")
+        access = self._nest.reads[read]
+        if any(index.terms for index in access.index):
+            raise NotWritten("each channel has a table of its own")
+        if any(of.name == TABLE and key != read for key, of in self._operands.items()):
+            raise NotWritten("it looks up in two tables")
+        self._operands[read] = Operand(TABLE, self._memories.table, is_whole=False)
+        return TABLE
+
+
+def _mark(position: int) -> str:
+    return f"\0{position}\0"
+
+
+def with_sums(expr: Expr, total: Expr, name: str) -> Expr:
+    """The expression with the node `total` as a source of this name."""
+    if expr is total:
+        return Expr(Op.SOURCE, expr.range, name=name)
+    return replace(expr, args=tuple(with_sums(arg, total, name) for arg in expr.args)) if expr.args else expr

@@ -1,0 +1,117 @@
+"""Candidates found for small networks: their statements, what the compiler does with them, and their bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.compiler.models import conv_model, random_inputs, residual_model
+from tests.compiler.pipelines import base16, simulated
+from tilewright.codesign.points.network import Network
+from tilewright.codesign.specialise.candidates import Candidate, candidates_of, together
+from tilewright.codesign.specialise.observe import observe
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
+
+
+def found(model: onnx.ModelProto, machine: Machine | None = None) -> dict[str, Candidate]:
+    machine = machine or base16()
+    observed = observe([Network("n", model.SerializeToString())], machine)
+    return {each.name: each for each in candidates_of(observed.uses, machine)}
+
+
+def depthwise(size: int = 8, kernel: int = 3) -> onnx.ModelProto:
+    pads = [kernel // 2] * 4
+    return conv_model(np.random.default_rng(3), 32, 32, size, kernel, pads=pads, group=32, relu=True)
+
+
+def shape(format: InstructionFormat) -> list[object]:
+    """A statement without the names of immediates; operands by the memory that they read."""
+    memories = {operand.name: (operand.memory, operand.block) for operand in format.sources}
+
+    def of(node: Expr) -> object:
+        leaf = memories[node.name] if node.op is Op.SOURCE else node.type if node.op is Op.IMMEDIATE else None
+        return node.op, node.field, leaf, len(node.args)
+
+    return [of(node) for node in walk(format.statement.expr)]
+
+
+def test_an_instruction_for_depthwise_convolutions_is_found_again() -> None:
+    """What dw16 adds to base16 by hand: the same statement of the same memories."""
+    candidate = found(depthwise())["channel_products_requantize_by_3"]
+    machine = candidate.change.apply(base16())
+
+    own = machine.format(candidate.name)
+
+    by_hand = load_machine("dw16").format("depthwise")
+    assert shape(own) == shape(by_hand)
+    assert [operand.memory for operand in own.operands] == [operand.memory for operand in by_hand.operands]
+    assert [operand.loops for operand in own.operands] == [operand.loops for operand in by_hand.operands]
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "replaced"),
+    [
+        ("channel_products_by_3", depthwise(), "mma"),
+        ("channel_products_by_5", depthwise(10, 5), "mma"),
+        ("channel_products_requantize_by_3", depthwise(), "requantize"),
+        ("requantize_add", residual_model(np.random.default_rng(5), channels=16), "add"),
+    ],
+)
+def test_the_compiler_takes_it_and_the_bits_stay(name: str, model: onnx.ModelProto, replaced: str) -> None:
+    candidate = found(model)[name]
+    machine = candidate.change.apply(base16())
+    inputs = random_inputs(model, np.random.default_rng(0))
+    plain = compile_model(model, base16())
+
+    own = compile_model(model, machine)
+
+    used = {instruction.mnemonic for instruction in own.instructions}
+    assert name in used and replaced not in used
+    assert replaced in {instruction.mnemonic for instruction in plain.instructions}
+    expected = simulated(plain, inputs)
+    assert {key: value.tolist() for key, value in simulated(own, inputs).items()} == {
+        key: value.tolist() for key, value in expected.items()
+    }
+
+
+def test_places_that_differ_in_numbers_and_order_share_a_candidate() -> None:
+    """A residual sum with its operands the other way round, and other scales."""
+    one = residual_model(np.random.default_rng(5), channels=16)
+    other = residual_model(np.random.default_rng(6), channels=16, scales=(0.02, 0.044, 0.05))
+    for node in other.graph.node:
+        if node.op_type == "Add":
+            node.input[:] = list(node.input)[::-1]
+    networks = [Network(str(k), model.SerializeToString()) for k, model in enumerate((one, other))]
+
+    candidates = candidates_of(observe(networks, base16()).uses, base16())
+
+    (fused,) = [each for each in candidates if each.name.startswith("requantize_add")]
+    assert fused.networks == ("0", "1")
+
+
+def test_nothing_is_proposed_for_a_plain_convolution() -> None:
+    assert found(conv_model(np.random.default_rng(1), 16, 16, pads=[1] * 4)) == {}
+
+
+def test_what_the_machine_has_is_not_proposed_again() -> None:
+    there = found(depthwise())["channel_products_by_3"].change.apply(base16())
+    assert set(found(depthwise(), there)) == {"channel_products_requantize_by_3"}
+    assert found(depthwise(), load_machine("dw16")) == {}
+
+
+def test_several_at_once_share_what_the_engine_reads() -> None:
+    of_channels = found(depthwise())
+    both = [of_channels["channel_products_requantize_by_3"], of_channels["channel_products_by_3"]]
+
+    machine = together(both).apply(base16())
+
+    assert {each.name for each in both} <= set(machine.formats)
+    assert [engine.reads for engine in machine.engines.values() if engine.name == "vec"] == [
+        ("act", "acc", "par", "lut", "wgt")
+    ]

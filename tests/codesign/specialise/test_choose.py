@@ -1,0 +1,68 @@
+"""Which set is chosen, by made-up trials whose best set is plain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.codesign.advise.test_advice import network
+from tests.compiler.pipelines import base16
+from tilewright.codesign.advise.changes import Change
+from tilewright.codesign.advise.trials import Bench, Trial, Trials
+from tilewright.codesign.points.network import Network
+from tilewright.codesign.points.priced import MachineFigures
+from tilewright.codesign.specialise import choose as module
+from tilewright.codesign.specialise.candidates import Candidate
+from tilewright.codesign.specialise.choose import Choice, choose, try_alone
+from tilewright.isa.files.laid_over import INSTRUCTIONS
+
+SAVED: Mapping[str, int] = {"fused": 300, "fused_wide": 400, "other": 200, "little": 1}
+COSTS: Mapping[str, float] = {"fused": 10, "fused_wide": 35, "other": 20, "little": 1}
+OVERLAP = 50
+"""Cycles that `other` saves no more beside one of the family `fused`."""
+
+
+def names(change: Change | None) -> list[str]:
+    return [] if change is None else list(change.over[INSTRUCTIONS])
+
+
+def made_up(bench: Bench, change: Change | None) -> Trial:
+    of = names(change)
+    saved = sum(SAVED[name] for name in of) - (OVERLAP if "other" in of and len(of) > 1 else 0)
+    figures = MachineFigures("m", "k", "P", 1.0, 0.0, 100.0, 1, "fitted", "m", None)
+    return Trial(change, figures, (network(1000 - saved),), {}, frozenset())
+
+
+@pytest.fixture
+def choice(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Choice:
+    """Within the budget that the test names."""
+    budget: float = request.param
+    monkeypatch.setattr(module, "added_kge", lambda change, machine, base: sum(COSTS[name] for name in names(change)))
+    (engine, *_) = base16().engines.values()
+    families = {"fused": "fused", "fused_wide": "fused"}
+    candidates = [
+        Candidate(name, "", families.get(name, name), {"engine": "vec"}, engine, frozenset(), ()) for name in SAVED
+    ]
+    bench = Bench(base16(), (Network("n", b""),), 0, True)
+    base = made_up(bench, None)
+    with Trials(bench, 1, lambda finished, asked: None, make=made_up) as trials:
+        tried = try_alone(candidates, base16(), base, trials, budget)
+        return choose(tried, base16(), base, trials, budget)
+
+
+@pytest.mark.parametrize(
+    ("choice", "chosen"),
+    [(60, {"fused_wide", "other"}), (40, {"fused", "other"}), (34, {"fused", "other"}), (25, {"fused"}), (5, set())],
+    indirect=["choice"],
+)
+def test_the_best_set_within_the_budget(choice: Choice, chosen: set[str]) -> None:
+    assert choice.names == chosen
+    assert sum(COSTS[name] for name in choice.names) <= 60
+
+
+@pytest.mark.parametrize("choice", [60], indirect=True)
+def test_sets_whose_bound_is_no_better_are_not_compiled_for(choice: Choice) -> None:
+    """fused_wide and other save 550 of 1,000; of one family's alone none can."""
+    assert choice.sets_tried < choice.sets_tried + choice.sets_left
+    assert choice.sets_left > 0

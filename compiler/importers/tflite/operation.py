@@ -194,11 +194,15 @@ class Operation:
     def _check_types(self) -> None:
         """All computed operands and results that hold values of the network have one element type."""
         computed = [i for i in self.operator.inputs if i is not None and i not in self.writer.constants]
-        values = [i for i in (*computed, *self.operator.outputs) if self.tensor(i).dtype.name in VALUE_TYPES]
+        values = [i for i in (*computed, *self.operator.outputs) if self._is_value(i)]
         for index in values[1:]:
             first, dtype = self.tensor(values[0]), self.tensor(index).dtype
             if dtype != first.dtype:
                 raise self.error(f"is {dtype.name}", index, expected=f"{first.dtype.name}, as {first}")
+
+    def _is_value(self, index: int) -> bool:
+        """Whether a tensor holds values of the network, and not a state that an operator keeps in 16 bits."""
+        return self.tensor(index).dtype.name in VALUE_TYPES and not self.writer.is_wide_state(index)
 
     def _check_scales(self) -> None:
         """All 8-bit operands and results have one scale and zero point."""

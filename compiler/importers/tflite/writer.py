@@ -155,9 +155,13 @@ class Writer(NodeWriter):
             return True
         if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
-        if info.dtype.name not in COMPUTED and not (index in self._kept and info.dtype.name in STATE_TYPES):
+        if info.dtype.name not in COMPUTED:
             raise self.error(f"is {info.dtype.name}", index, expected=f"{COMPUTED_NAMES} (or float32)")
         return False
+
+    def is_wide_state(self, index: int) -> bool:
+        """Whether a tensor is a state of more bits than activations beside it may have."""
+        return index in self._kept and self.tensor(index).dtype.name in STATE_TYPES
 
     def _normal(self, index: int, layout: Layout) -> Layout:
         return layout if len(self.tensor(index).shape) >= 3 else Layout.LAST
@@ -288,7 +292,7 @@ class Writer(NodeWriter):
         key = base, by, dtype.name
         if key not in self._scale_names:
             names = [self.constant(f"{base}:scale", np.asarray(scales))]
-            if dtype.name in (*COMPUTED, *STATE_TYPES):
+            if dtype.name in COMPUTED:
                 names.append(self.constant(f"{base}:zero_point", np.asarray(zeros)))
             self._scale_names[key] = tuple(names)
         return self._scale_names[key]

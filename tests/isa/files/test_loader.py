@@ -94,7 +94,7 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
         (
             "memories:\n  act: {kibs: 3}\n",
             "m.yaml:3:15: memories.act: unknown key 'kibs' (did you mean 'kib'?); "
-            "expected element, width, depth, kib, banks",
+            "expected element, width, depth, kib, banks, ports, interleave",
         ),
         (
             "instructions:\n  copy: {from: {a: atc}}\n",

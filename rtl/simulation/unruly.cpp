@@ -58,7 +58,7 @@ uint64_t used = 0, random_state = 1, eagerness = 256;
 
 Kind kind = NOTHING;
 uint64_t after = 0, events = 0, fired_at = 0, cycle = 0, written_bytes = 0, broken_rules = 0;
-uint64_t register_writes = 0, register_reads = 0;
+uint64_t register_writes = 0, register_reads = 0, bytes_after_end = 0;
 bool has_fired = false;
 
 #include "pins.h"
@@ -140,6 +140,8 @@ void take(Port& port) {
     }
     if (port.wvalid && port.wready) {
         port.beats.push_back(beat);
+        for (uint64_t byte = 0; byte < BUS_BYTES; byte++)
+            if (!top->running) bytes_after_end += beat.strobes[byte / 8] >> byte % 8 & 1;
         if (kind == SILENT_W) events++;
     }
     store(port);
@@ -187,6 +189,7 @@ void offer(Port& port) {
 void edge() {
     top->eval();
     sample(top);
+    if (top->running) bytes_after_end = 0;
     if (!top->rst)
         for (Port& port : ports) take(port);
     top->clk = 1;
@@ -257,6 +260,9 @@ uint64_t board_register_accesses(void) { return register_writes + register_reads
 uint64_t board_cycle(void) { return cycle; }
 
 uint64_t board_written_bytes(void) { return written_bytes; }
+
+// Of all that was accepted since a run was last going on.
+uint64_t board_bytes_after_end(void) { return bytes_after_end; }
 
 uint64_t board_broken_rules(void) { return broken_rules; }
 

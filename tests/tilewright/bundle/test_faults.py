@@ -6,7 +6,7 @@ import pytest
 
 import tilewright as package
 from programs.networks.registry import int8_network
-from tests.tilewright.bundle.faults import DIGITS, break_runs, table
+from tests.tilewright.bundle.faults import DIGITS, SMALL, break_runs, table
 from tilewright.bundle.bundle import bundle_files
 from tilewright.bundle.simulated import BOARD, WARNINGS
 from tilewright.program import Program
@@ -21,9 +21,9 @@ __attribute__((constructor)) static void set_mood(void) { board_mood(SEED, OF_25
 """
 
 
-def breaks(isa: str, seed: int, count: int) -> None:
+def breaks(isa: str, settings: tuple[str, ...], seed: int, count: int) -> None:
     """So many, of each kind as many as of any other."""
-    host, rows = break_runs(package.compile(DIGITS, isa, effort=0), seed, count)
+    host, rows = break_runs(package.compile(DIGITS, isa, settings, effort=0), seed, count)
     print(f"seed {seed} on {isa}", host, table(rows), sep="\n")
     assert [row.made for row in rows] == [count // KINDS] * KINDS
     assert [row.reported for row in rows] == [row.made for row in rows]
@@ -31,18 +31,18 @@ def breaks(isa: str, seed: int, count: int) -> None:
 
 @pytest.mark.slow
 def test_each_kind_of_break_is_reported_and_the_next_run_is_right() -> None:
-    breaks("tiny8", seed=1, count=3 * KINDS)
+    breaks("tiny8", SMALL, seed=1, count=3 * KINDS)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [2, 3])
 def test_two_thousand_breaks(seed: int) -> None:
-    breaks("tiny8", seed, 60 * KINDS)
+    breaks("tiny8", SMALL, seed, 60 * KINDS)
 
 
 @pytest.mark.long
 def test_breaks_of_a_larger_machine() -> None:
-    breaks("base16", seed=4, count=3 * KINDS)
+    breaks("base16", (), seed=4, count=3 * KINDS)
 
 
 def different_under_pressure(program: Program, seed: int, of_256: int) -> str:

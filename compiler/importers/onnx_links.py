@@ -5,11 +5,15 @@ The onnx package's checker finds some of this too; here each fault names the nod
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
 from tilewright.compiler.errors import DamagedModel, NodeName, describe
+from tilewright.isa.machine.memory import BYTE_BITS
+from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
@@ -33,6 +37,7 @@ def check_links(model: onnx.ModelProto, name: str) -> None:
                 if tensor in constants and (tensor, reads_numbers) not in checked:
                     checked.add((tensor, reads_numbers))
                     _check_numbers(constants[tensor], node, name)
+                    _check_packed(constants[tensor], node, name)
                 continue
             reads = f"{_describe(node)} reads {tensor!r}"
             if tensor not in producers:
@@ -62,6 +67,24 @@ def _check_numbers(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None
             f"{values.size} places",
             remedy="train or export the model anew",
         )
+
+
+def _check_packed(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None:
+    """Elements of less than a byte share bytes: as many as they need, each of them a byte."""
+    stored = TensorProto.DataType.Name(tensor.data_type).lower()
+    if stored not in SHORT or tensor.data_location == TensorProto.EXTERNAL:
+        return
+    in_a_byte = BYTE_BITS // STORED_TYPES[stored].values.bits
+    count = prod(tensor.dims)
+    needed = -(-count // in_a_byte)
+    held = tensor.raw_data if tensor.HasField("raw_data") else tensor.int32_data
+    reads = f"{_describe(node)} reads {tensor.name!r}"
+    if len(held) != needed:
+        fact = f"{reads}, which has {len(held)} bytes for {count} elements of {stored}"
+        raise DamagedModel(name, fact, expected=f"{needed}, with {in_a_byte} elements in each")
+    if wrong := [value for value in held if not 0 <= value < 1 << BYTE_BITS]:
+        fact = f"{reads}, which has {wrong[0]} in place of a byte with {in_a_byte} elements of {stored}"
+        raise DamagedModel(name, fact, expected=f"0 to {(1 << BYTE_BITS) - 1}")
 
 
 def _depends_on(node: onnx.NodeProto, other: onnx.NodeProto, producers: dict[str, onnx.NodeProto]) -> bool:

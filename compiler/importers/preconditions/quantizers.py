@@ -6,7 +6,14 @@ from tilewright.compiler.importers.preconditions.node import Node, Shape, produc
 
 
 def scales(node: Node) -> None:
-    """One scale, one for each index of `axis`, or one for each block of it; the zero points stand as the scales do."""
+    """One scale, one for each index of `axis`, or one for each block of it; the zero points stand as the scales do.
+
+    Those of constants are of the constants' own type.
+    """
+    values, points = node.constant(0), node.constant(2)
+    if node.operator == "DequantizeLinear" and values is not None and points is not None:
+        fact = f"its operand is {values.dtype}, and the zero point {points.dtype}"
+        node.require(values.dtype == points.dtype, fact, "the same type of both")
     x, scale, zero = node.shape(0), node.shape(1), node.shape(2)
     if x is None or scale is None:
         return

@@ -5,6 +5,7 @@ python -m tests.schedules.cycles --measure resnet8            # compile and simu
 python -m tests.schedules.cycles --measure --update           # all of it, two minutes, and rewrite cycles.json
 python -m tests.schedules.cycles --measure --update --effort 2   # the same for the entries that need it, some minutes
 python -m tests.schedules.cycles --layers resnet8 base16      # what bounds each layer
+python -m tests.schedules.cycles --layers mobilenetv3-large dw16 --parts 1   # each block: layers that begin alike
 
 `array` is the bound of the array: MACs / (rows · cols). `machine` is what the instructions of the program take of its
 busiest resource, an engine or the bus: however they overlap, they take no fewer cycles. Other tiles may take fewer.
@@ -131,11 +132,14 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help="compile and simulate")
     parser.add_argument("--update", action="store_true", help="write what is measured to cycles.json")
     parser.add_argument("--layers", nargs=2, metavar=("NAME", "MACHINE"), help="what bounds each layer of a network")
+    parser.add_argument("--parts", type=int, help="with --layers: sums of those with so many first parts of the name")
     parser.add_argument("--effort", type=int, default=1, choices=(0, 1, 2), help="how hard the compiler searches")
     arguments = parser.parse_args()
     if arguments.layers:
-        _print_layers(*arguments.layers, arguments.effort)
+        _print_layers(*arguments.layers, arguments.effort, arguments.parts)
         return
+    if arguments.parts:
+        parser.error("--parts goes with --layers")
     every = WITH_EFFORT if arguments.effort == 2 else ENTRIES
     entries = [entry for entry in every if not arguments.names or entry[0] in arguments.names]
     committed, measured = read_table(), {}
@@ -216,18 +220,50 @@ def _print_table(
     Console(width=170).print(table)
 
 
-def _print_layers(name: str, isa: str, effort: int) -> None:
-    """Each layer's cycles beside the least that its own instructions take of each resource."""
+def _print_layers(name: str, isa: str, effort: int, parts: int | None) -> None:
+    """Each layer's cycles, or those of each block, beside the least that its own instructions take of each resource."""
     profile = _profile(name, isa, effort)
-    bounds = list(profile["layers"][0]["bound_cycles"])
-    table = Table("layer", title=f"{name} on {isa}: {profile['cycles']:,} cycles")
+    blocks = blocks_of(profile["layers"], parts)
+    bounds = list(blocks[0].least)
+    table = Table("layer" if parts is None else "block", title=f"{name} on {isa}: {profile['cycles']:,} cycles")
     for column in ("cycles", *bounds, "bound by", "above"):
         table.add_column(column, justify="right")
-    for layer in profile["layers"]:
-        least = max(layer["bound_cycles"].values())
-        figures = [f"{layer['bound_cycles'][bound]:,}" for bound in bounds]
-        table.add_row(layer["name"], f"{layer['cycles']:,}", *figures, layer["bound"], f"{layer['cycles'] - least:,}")
+    for block in blocks:
+        by = max(bounds, key=block.least.__getitem__)
+        figures = [f"{block.least[bound]:,}" for bound in bounds]
+        table.add_row(block.name, f"{block.cycles:,}", *figures, by, f"{block.cycles - block.least[by]:,}")
+    table.add_section()
+    cycles, busiest = sum(block.cycles for block in blocks), sum(max(block.least.values()) for block in blocks)
+    totals = [f"{sum(block.least[bound] for block in blocks):,}" for bound in bounds]
+    table.add_row("all", f"{cycles:,}", *totals, f"{busiest:,}", f"{cycles - busiest:,}")
+    table.caption = "bound by, of all: the busiest resource of each row, added up"
     Console(width=150).print(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Layers whose names begin alike: their cycles, and by resource the least that their instructions take of it."""
+
+    name: str
+    cycles: int
+    least: Mapping[str, int]
+
+
+def blocks_of(layers: Sequence[Mapping[str, Any]], parts: int | None) -> list[Block]:
+    """The blocks of a profile's layers, in order; each layer is one if `parts` is None.
+
+    Example, `parts` 2: `stage0.1.expand` and `stage0.1.project` are the block `stage0.1`.
+    """
+    found: dict[str, Block] = {}
+    for layer in layers:
+        name = ".".join(layer["name"].split(".")[:parts])
+        known = found.get(name) if parts is not None else None
+        key = name if parts is not None else f"{len(found)}"
+        cycles, least = layer["cycles"], layer["bound_cycles"]
+        if known is not None:
+            cycles, least = known.cycles + cycles, {bound: known.least[bound] + least[bound] for bound in least}
+        found[key] = Block(name, cycles, least)
+    return list(found.values())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What transformers take with softmaxes and normalisations in the rows of the products around them, and without.
 
 python -m tests.schedules.rows                         # the table of docs/schedules.md
-python -m tests.schedules.rows kwt-1 sequence16
+python -m tests.schedules.rows kwt-1 sequence16 --set memories.acc.banks=2
 
 `waits for ports`: cycles in which the vector engine cannot reach a bank, nearly always one with sums of the array.
 """
@@ -26,10 +26,6 @@ from tilewright.isa.program.partitioned import Partitioned
 
 ENTRIES = (("kwt-1", "sequence16"), ("bert-tiny", "sequence16"), ("stories260k", "sequence16"))
 
-BANKS = (2, 4)
-"""Of the accumulators' memory: as many as the machine has, and twice as many."""
-
-
 @dataclass(frozen=True, slots=True)
 class Taken:
     """Cycles of a network's programs, and those in which the vector engine waits for ports."""
@@ -49,30 +45,27 @@ def taken(name: str, machine: Machine, *, has_rows: bool) -> Taken:
     return Taken(sum(run.cycles for run in runs), waits)
 
 
-def rows(name: str, isa: str) -> list[str]:
-    """The rows of a network: with each number of banks."""
-    found = []
-    for banks in BANKS:
-        machine = load_machine(isa, [f"memories.acc.banks={banks}"])
-        apart, together = (taken(name, machine, has_rows=has_rows) for has_rows in (False, True))
-        change = f"{100 * (together.cycles / apart.cycles - 1):+.1f} %"
-        cells = f"{apart.cycles:,} | {apart.waits:,} | {together.cycles:,} | {together.waits:,} | {change}"
-        found.append(f"| {name} | `{isa}` | {banks} | {cells} |")
-    return found
+def row(name: str, machine: Machine) -> str:
+    """The row of a network."""
+    apart, together = (taken(name, machine, has_rows=has_rows) for has_rows in (False, True))
+    change = f"{100 * (together.cycles / apart.cycles - 1):+.1f} %"
+    cells = f"{apart.cycles:,} | {apart.waits:,} | {together.cycles:,} | {together.waits:,} | {change}"
+    return f"| {name} | `{machine.name}` | {cells} |"
 
 
 def main() -> None:
-    """Print the rows of each network and machine."""
+    """Print the row of each network and machine."""
     parser = argparse.ArgumentParser(prog="python -m tests.schedules.rows", description="Softmaxes in rows.")
     parser.add_argument("entry", nargs="*", metavar="NETWORK MACHINE", help="default: those of docs/schedules.md")
-    wanted = parser.parse_args().entry
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a change of the machines")
+    arguments = parser.parse_args()
+    wanted = arguments.entry
     if len(wanted) not in (0, 2):
         parser.error("expected a network and a machine")
-    print("| network | machine | banks of `acc` | apart | waits for ports | in rows | waits for ports | |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    print("| network | machine | apart | waits for ports | in rows | waits for ports | |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
     for name, isa in [(wanted[0], wanted[1])] if wanted else ENTRIES:
-        for row in rows(name, isa):
-            print(row, flush=True)
+        print(row(name, load_machine(isa, arguments.set)), flush=True)
 
 
 if __name__ == "__main__":

@@ -79,11 +79,11 @@ def hold(name: str, seed: int) -> None:
     hold_pair(name, "base16", key, *sorted(random.sample(LADDERS[key], 2)))
 
 
-def hold_pair(name: str, isa: str, key: str, less: int, more: int, allowed: float = ALLOWED) -> None:
+def hold_pair(name: str, isa: str, key: str, less: int, more: int) -> None:
     small, large = (network_cycles(name, isa, (f"{key}={value}",), effort=1) for value in (less, more))
     if small is not None:
         assert large is not None, f"{name}, {isa}, {key}: {less} compiles, {more} does not"
-        assert large <= allowed * small, f"{name}, {isa}, {key}: {less} takes {small} cycles, {more} takes {large}"
+        assert large <= ALLOWED * small, f"{name}, {isa}, {key}: {less} takes {small} cycles, {more} takes {large}"
 
 
 @pytest.mark.long
@@ -96,13 +96,10 @@ def test_more_of_a_thing_is_never_slower_on_any_machine(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("less", "more", "allowed"), [(4, 8, 1.017), (4, 16, ALLOWED)])
-def test_a_deeper_queue_lets_nobody_be_in_the_way(less: int, more: int, allowed: float) -> None:
-    """It took 0.75 % more cycles with 8 than with 4, because loads that came earlier took ports.
-
-    With 4 and with 16, softmaxes cut in the rows of the products around them save 1.6 and 1.3 %; with 8, nothing.
-    """
-    hold_pair("bert-tiny", "sequence16", "engines.vec.queue", less, more, allowed)
+@pytest.mark.parametrize(("less", "more"), [(4, 8), (4, 16)])
+def test_a_deeper_queue_lets_nobody_be_in_the_way(less: int, more: int) -> None:
+    """It took 0.75 % more cycles with 8 than with 4, because loads that came earlier took ports."""
+    hold_pair("bert-tiny", "sequence16", "engines.vec.queue", less, more)
 
 
 @pytest.mark.parametrize(("less", "more"), [(16, 32), (16, 48), (32, 48)])

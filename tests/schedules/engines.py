@@ -39,6 +39,10 @@ COMPARISONS: Mapping[str, Comparison] = {
     "sequence16-2vec": Comparison(
         ("bert-tiny", "stories260k", "kwt-1"), (Column("sequence16", is_told=False), Column("sequence16-2vec"))
     ),
+    "wide-narrow": Comparison(
+        ("bert-tiny", "stories260k", "kwt-1"),
+        (Column("sequence16", is_told=False), Column("wide-narrow"), Column("sequence16-8")),
+    ),
     "base16-2dma": Comparison(
         ("autoencoder", "resnet8", "ds-cnn", "mobilenetv2", "resnet18"),
         (

@@ -20,7 +20,7 @@ NAMED = 3
 
 
 def with_more_instructions(machine: Machine) -> dict[str, tuple[str, ...]]:
-    """Shipped machines of the same lanes, array and memories that have all instructions of `machine`: what they add."""
+    """Shipped machines with the same lanes, engines and memories and all instructions of `machine`: what they add."""
     found: dict[str, tuple[str, ...]] = {}
     for name in shipped_machines():
         other = load_machine(name)
@@ -46,6 +46,7 @@ def _is_as_large(machine: Machine, other: Machine) -> bool:
     depths = {name: memory.depth for name, memory in machine.memories.items()}
     return (
         machine.lanes == other.lanes
+        and machine.engines.keys() == other.engines.keys()
         and machine.products_a_cycle == other.products_a_cycle
         and all(name in other.memories and other.memories[name].depth == depth for name, depth in depths.items())
     )

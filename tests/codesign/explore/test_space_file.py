@@ -88,7 +88,7 @@ def test_a_point_is_the_machine_with_its_keys_set_over_its_overlays(folder: Path
             "memories.wgt.kib: [8",
             "memories.wgt.kb: [8",
             "space.yaml:4:20: keys.memories.wgt.kb: memories.wgt has no key 'kb' (did you mean 'kib'?); "
-            "it has: element, width, depth, kib, banks",
+            "it has: element, width, depth, kib, banks, ports, interleave",
         ),
         (
             "memories.wgt.kib: [8",

@@ -60,7 +60,7 @@ def different_under_pressure(program: Program, seed: int, of_256: int) -> str:
     [
         (DIGITS, "tiny8"),
         (int8_network("resnet8"), "base16"),
-        (int8_network("ds-cnn"), "dw16"),
+        (int8_network("ds-cnn"), "sequence16"),
         ("programs/decoder/step_int8.onnx", "sequence16"),
     ],
     ids=["digits", "resnet8", "keyword spotting", "a step of a decoder"],

@@ -177,7 +177,7 @@ def test_a_test_vector_that_is_wrong_is_noticed(digits: Program) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "isa"), [("resnet8", "base16"), ("ds-cnn", "dw16")])
+@pytest.mark.parametrize(("name", "isa"), [("resnet8", "base16"), ("ds-cnn", "sequence16")])
 def test_networks_on_hardware(name: str, isa: str) -> None:
     program = package.compile(int8_network(name), isa, effort=0)
     output = run_simulated(program.machine, bundle_files(program, "net", data_apart=True))

@@ -37,7 +37,8 @@ UNITS: Mapping[str, str] = {
 def units_of(machine: Machine) -> dict[str, str]:
     """What a report calls the hardware at a path; queues and the arbiters of memories have units of their own."""
     channels = {read_channel_name(port): f"read channel {port or ''}".strip() for port in read_channels(machine)}
-    units = {**UNITS, **channels}
+    watchdogs = {f"watchdog{port}_{number}": "watchdogs" for port in range(machine.dram.ports) for number in range(2)}
+    units = {**UNITS, **channels, **watchdogs}
     for engine in machine.engines.values():
         units |= facet_of(engine.template).units(machine, engine)
     return units

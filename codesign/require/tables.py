@@ -31,7 +31,8 @@ def requirement_lines(found: Requirement) -> list[str]:
         lines.append("perhaps: its logic and its clock are not priced; `tilewright price` and `compare` do.")
     lines.append(_how(found))
     if nearest.host_nodes:
-        lines.append(f"{nearest.host_nodes} nodes run on the host, whose time is in no cycles.")
+        count = f"{nearest.host_nodes} node{'s run' if nearest.host_nodes > 1 else ' runs'}"
+        lines.append(f"{count} on the host, whose time is in no cycles.")
     return lines
 
 

@@ -146,8 +146,7 @@ class Walk:
         over = current.change or Change("", Way.DOWN, {})
         for step in single:
             over = over.beside(step)
-        self.tried += 1
-        return self._trials.run([self._named(over, Change("", Way.DOWN, {}))])
+        return self._counted(self._trials.run([self._named(over, Change("", Way.DOWN, {}))]))
 
     def _faster(self, current: Trial) -> Trial:
         """Step up while all is met and cycles are saved; of equally fast machines, the smaller one."""
@@ -161,8 +160,11 @@ class Walk:
     def _run(self, current: Trial, ways: Sequence[Way], without: AbstractSet[str] = frozenset()) -> list[Trial]:
         """A trial of each step from a machine that gives one."""
         changes = [change for change, key in self._steps(current, ways) if key not in without]
-        self.tried += len(changes)
-        return self._trials.run(changes)
+        return self._counted(self._trials.run(changes))
+
+    def _counted(self, trials: list[Trial]) -> list[Trial]:
+        self.tried += sum(not trial.why_not for trial in trials)
+        return trials
 
     def _steps(self, current: Trial, ways: Sequence[Way]) -> Iterator[tuple[Change, str]]:
         """Each with its key: of several sizes at once, their names."""

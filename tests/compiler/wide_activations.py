@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from tests.compiler.narrow_weights import IR_VERSION, OPSET
+from tests.compiler.narrow_weights import VERSIONS
 
 FINER = 256
 """How many steps one of eight bits becomes."""
@@ -29,7 +29,7 @@ def with_wide_activations(model: onnx.ModelProto, element: str = "int16") -> onn
         values[zero] = (below * FINER + least).astype(element)
     del wide.graph.initializer[:]
     wide.graph.initializer.extend(numpy_helper.from_array(np.asarray(value), name) for name, value in values.items())
-    wide.opset_import[0].version, wide.ir_version = OPSET, IR_VERSION
+    wide.opset_import[0].version, wide.ir_version = VERSIONS[4]
     del wide.graph.value_info[:]
     return onnx.shape_inference.infer_shapes(wide, strict_mode=True)
 

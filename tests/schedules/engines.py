@@ -40,7 +40,7 @@ COMPARISONS: Mapping[str, Comparison] = {
         ("bert-tiny", "stories260k", "kwt-1"), (Column("sequence16", is_told=False), Column("sequence16-2vec"))
     ),
     "wide-narrow": Comparison(
-        ("bert-tiny", "stories260k", "kwt-1"),
+        ("bert-tiny", "stories260k"),
         (Column("sequence16", is_told=False), Column("wide-narrow"), Column("sequence16-8")),
     ),
     "base16-2dma": Comparison(

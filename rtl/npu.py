@@ -57,7 +57,9 @@ class Npu(wiring.Component):
         m.submodules.registers = registers = Registers(self.machine)
         wiring.connect(m, wiring.flipped(self.s_axi), registers.s_axi)
         # A run begins from the state after reset; memories keep their words.
-        restart = ResetInserter(registers.start | registers.reset)
+        restarts = Signal(name="start")  # which is also what codesign/price/operators.py calls it
+        m.d.comb += restarts.eq(registers.start | registers.reset)
+        restart = ResetInserter(restarts)
 
         fetch, dispatch = Fetch(self.machine), Dispatch(self.machine)
         engines = [facet_of(of.template).component(self.machine, of) for of in self.machine.engines.values()]

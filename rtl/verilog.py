@@ -63,11 +63,11 @@ _BUS_PIN = re.compile(r"\b([ms]_axi\d*)__")
 
 def _fold_zero_rows(text: str) -> str:
     """Write the zeros that a memory starts with as a loop in place of a line for each row."""
-    block = re.compile(r"^  initial begin\n((?:    (\w+)\[\d+\] = \d+'h0+;\n)+)  end\n", re.MULTILINE)
+    block = re.compile(r"^  initial begin\n((?:    (\w+)\[\d+\] = \d+'[hd]0+;\n)+)  end\n", re.MULTILINE)
 
     def fold(match: re.Match[str]) -> str:
         rows, name = match[1].count("\n"), match[2]
-        width = re.search(r"= (\d+)'h", match[1])
+        width = re.search(r"= (\d+)'", match[1])
         assert width is not None
         return (
             f"  integer {name}_row;\n"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tests import digits
 from tests.schedules.never_slower import model
-from tests.types import CALIBRATION, TOP1, right, taken
+from tests.types import CALIBRATION, TOP1, Variant, right, taken
 
 PAGE = Path(__file__).parents[1] / "docs/types.md"
 
@@ -130,7 +130,7 @@ def cycle_rows(networks: Sequence[str] = NETWORKS) -> Iterator[str]:
     """Cycles, and bytes of all constants, with both types."""
     for network in networks:
         (narrow, narrow_bytes), (wide, wide_bytes) = (
-            taken(of_type(network, activations), machine) for activations, machine in TYPES.items()
+            taken(of_type(network, activations), Variant(machine)) for activations, machine in TYPES.items()
         )
         yield CYCLES.format(
             narrow, wide, wide / narrow, narrow_bytes, wide_bytes, wide_bytes / narrow_bytes, network=network
@@ -158,7 +158,8 @@ def digit_rows() -> Iterator[str]:
     """How many of the digits' held-back images are right: in float32, and with both types."""
     count = len(digits.labels())
     hits = {"float32": right_in_floats()}
-    hits |= {f"`{machine}`, {of} activations": right(of_type("digits", of), machine) for of, machine in TYPES.items()}
+    for activations, machine in TYPES.items():
+        hits[f"`{machine}`, {activations} activations"] = right(of_type("digits", activations), Variant(machine))
     for name, number in hits.items():
         yield TOP1.format(name=name, right=number, count=count, part=number / count)
 

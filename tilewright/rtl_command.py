@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from tilewright.files import write_file
 from tilewright.options import Isa, Json, OptionalOutput, Set, report, write_output
 
 PREFIX = "[a-z][a-z0-9_]*"
@@ -26,6 +25,7 @@ def rtl_command(
     json: Json = None,
 ) -> None:
     """Write a machine's hardware as SystemVerilog. The head of the file says which registers and pins there are."""
+    from tilewright.files import write_file
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
     from tilewright.rtl.integration import one_file, split_files

@@ -14,8 +14,10 @@ from dataclasses import replace
 from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import fills
+from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.program import TileProgram, engines
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.templates.work import Work
 
 
@@ -61,21 +63,21 @@ def divided(program: TileProgram) -> TileProgram:
 
 
 def _of_other_lanes(program: TileProgram) -> dict[Engine, Sequence[Work]]:
-    """Where vector engines differ in lanes: for each, what every operation takes that it can run."""
-    vectors = program.machine.of(Template.VECTOR)
-    if len({engine.vector.lanes for engine in vectors}) < 2:
-        return {}
+    """For each engine that shares instructions with one of other lanes: what every operation takes that it can run."""
+    alike = program.machine.alike
     found = {}
-    for engine in vectors:
+    for engine in dict.fromkeys(of.engine for group in alike.values() if _differ(group) for of in group):
         on_engine = {
-            mnemonic: format.mnemonic
-            for mnemonic, group in program.machine.alike.items()
-            for format in group
-            if format.engine is engine
+            mnemonic: of.mnemonic for mnemonic, group in alike.items() for of in group if of.engine is engine
         }
         there = [on_engine.get(operation.mnemonic, operation.mnemonic) for operation in program.operations]
         found[engine] = with_mnemonics(program, there).of_each(durations)
     return found
+
+
+def _differ(group: Sequence[InstructionFormat]) -> bool:
+    """Whether instructions that are alike take longer on one of their engines."""
+    return len({facet_of(format.engine.template).pace(format.engine) for format in group}) > 1
 
 
 def with_mnemonics(program: TileProgram, mnemonics: Sequence[str]) -> TileProgram:

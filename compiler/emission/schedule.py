@@ -28,7 +28,7 @@ from tilewright.compiler.emission.spread import spread
 from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, engines
-from tilewright.isa.machine.engine import Engine, Template
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.templates.work import Work
 from tilewright.isa.timing import dma_round_trip
 
@@ -235,7 +235,7 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         newest=np.zeros(len(machine_engines), np.int64),
         next_start=np.zeros(len(machine_engines), np.int64),
         next_operation=np.zeros(len(machine_engines), np.int64),
-        port=np.array([of.dma.port if of.template is Template.DMA else 0 for of in machine_engines], np.int64),
+        port=np.array([of.dma.port if fills(of) else 0 for of in machine_engines], np.int64),
         is_load=np.array([fills(of) for of in machine_engines], np.bool_),
         loads_ahead=count if work.ahead.loads is None else work.ahead.loads,
         early=np.zeros(count, np.int64),

@@ -40,6 +40,10 @@ class Facet(ABC):
         """From the issue of a sum's last vector to the sum's write."""
         raise AssertionError(f"{format.mnemonic} does not multiply")
 
+    def pace(self, engine: Engine) -> int:
+        """Of engines with alike instructions, those of one pace take as long for each. A number that only compares."""
+        return 1
+
     def most_under_way(self, engine: Engine) -> int:
         """Operations that an engine may have started and not completed; 0 for any number."""
         return 0

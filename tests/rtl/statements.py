@@ -5,10 +5,17 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
+
+
+def types_of_memories(machine: Machine) -> dict[str, str]:
+    """What the name of a memory stands for where a statement says a type."""
+    return {name: str(memory.element.type) for name, memory in machine.memories.items() if memory.element.type}
 
 
 def round_to_integer(x: Fraction, rounding: str) -> int:
@@ -24,15 +31,21 @@ def round_to_integer(x: Fraction, rounding: str) -> int:
 class Evaluator:
     """A statement's text for one lane, over a reduce group: `group` lists the names' values of each iteration.
 
-    The value of a table is a function from what is looked up. `lanes` has the groups of all lanes.
+    The value of a table is a function from what is looked up. `lanes` has the groups of all lanes, `types` what other
+    names of types stand for.
     """
 
     def __init__(
-        self, group: Sequence[Mapping[str, Any]], rounding: str, lanes: Sequence[Sequence[Mapping[str, Any]]] = ()
+        self,
+        group: Sequence[Mapping[str, Any]],
+        rounding: str,
+        lanes: Sequence[Sequence[Mapping[str, Any]]] = (),
+        types: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.group = group
         self.rounding = rounding
         self.lanes = lanes
+        self.types = types
 
     def store(self, text: str) -> int:
         return self.at(ast.parse(text).body[0].value, self.group[-1])  # type: ignore[attr-defined]
@@ -74,12 +87,14 @@ class Evaluator:
             return {"sum": sum(values), "max_over": max(values), "min_over": min(values)}[word]
         if word in ("lanes_sum", "lanes_max"):
             at = next(position for position, each in enumerate(self.group) if each is names)
-            others = [Evaluator(group, self.rounding, self.lanes).at(args[0], group[at]) for group in self.lanes]
+            each_lane = (Evaluator(group, self.rounding, self.lanes, self.types) for group in self.lanes)
+            others = [lane.at(args[0], lane.group[at]) for lane in each_lane]
             return sum(others) if word == "lanes_sum" else max(others)
         if word == "lut":
             return names[args[0].id](self.at(args[1], names))  # type: ignore[attr-defined]
         if word in ("sat", "wrap", "cast"):
-            text = args[1].id  # type: ignore[attr-defined]
+            name = args[1].id  # type: ignore[attr-defined]
+            text = self.types.get(name, name)
             bits, is_signed = int(text.split("int")[1]), not text.startswith("u")
             low = -(1 << (bits - 1)) if is_signed else 0
             value = self.at(args[0], names)

@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from tests.engines import vector_of
 from tests.lanes import across_lanes
 from tests.rings import slow_beyond
-from tests.rtl.statements import Evaluator, random_element, random_integer
+from tests.rtl.statements import Evaluator, random_element, random_integer, types_of_memories
 from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
@@ -174,9 +174,11 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             ctx.set(datapath.valid, 1)
             if count == length - 1:
                 stored_bits = of.destination.element.bits
+                types = types_of_memories(machine)
                 lanes = [[it.names[lane] for it in group] for lane in range(machine.lanes)]
                 values = [
-                    Evaluator(lane, rounding, lanes).store(of.statement.text) % (1 << stored_bits) for lane in lanes
+                    Evaluator(lane, rounding, lanes, types).store(of.statement.text) % (1 << stored_bits)
+                    for lane in lanes
                 ]
                 text = f"{of.statement.text} at cycle {cycle}"
                 expected[cycle + statement_stages(of.statement.expr)] = text, values, stored_bits

@@ -17,7 +17,7 @@ from tilewright.rtl.proof.result import Proof
 
 def proof_of(machine: Machine, op: Op) -> Proof:
     unit = next(unit for unit in bind(schedule(machine.formats_of(Template.VECTOR))) if unit.op is op)
-    return prove_lane_tree(unit, machine.lanes)
+    return prove_lane_tree(unit, machine.lanes, unit.stages)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 5])

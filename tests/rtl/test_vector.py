@@ -16,7 +16,7 @@ from tests.lanes import across_lanes
 from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, random_instruction
-from tests.rtl.statements import Evaluator
+from tests.rtl.statements import Evaluator, types_of_memories
 from tests.tables import TABLES
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.expressions import walk
@@ -129,7 +129,8 @@ class VectorModel:
                         values[f"{source.name}.{part}" if part else source.name] = value
                 names.append(values)
             lanes.append(names)
-        results = [Evaluator(names, self.machine.rounding.value, lanes).store(of.statement.text) for names in lanes]
+        rounding, types = self.machine.rounding.value, types_of_memories(self.machine)
+        results = [Evaluator(names, rounding, lanes, types).store(of.statement.text) for names in lanes]
         return sum(value % (1 << element.bits) << lane * element.bits for lane, value in enumerate(results))
 
     def look_up(self, table: Operand, first: int, lane: int, value: int) -> int:

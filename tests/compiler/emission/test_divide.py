@@ -30,8 +30,9 @@ from tilewright.simulator.cycles import simulate_cycles
 
 TWO_OF_EACH = """
 extends: base16
+dram: {ports: 2}
 engines:
-  load2: {template: dma, queue: 4, reads: [dram], writes: [act, wgt, acc, par, lut]}
+  load2: {template: dma, port: 1, queue: 4, reads: [dram], writes: [act, wgt, acc, par, lut]}
   vec2: {template: vector, queue: 4, results: 4, reads: [act, acc, par], writes: [act, acc]}
 instructions:
   load_act: {engine: [load, load2]}
@@ -180,8 +181,8 @@ def test_two_engines_on_one_port_are_not_slower_than_one_and_faster_where_they_c
 
 def test_engines_of_a_program_are_kept_where_its_order_is_taken_over() -> None:
     """A search arranges a stand-in; the program has its order, and with it its engines."""
-    small = "array: {rows: 4, cols: 4}\nlanes: 4\ndram: {bus_bytes: 4}\n"
-    machine = load_machine_text(TWO_OF_EACH + small, "small.yaml")
+    small = TWO_OF_EACH.replace("ports: 2", "ports: 2, bus_bytes: 4") + "array: {rows: 4, cols: 4}\nlanes: 4\n"
+    machine = load_machine_text(small, "small.yaml")
     inputs = random_inputs(onnx.load(MODEL), np.random.default_rng(0))
     program = digits_on(machine, Ahead(), effort=1)
 

@@ -105,7 +105,7 @@ def test_a_step_reads_as_one_line() -> None:
     text = convolution()
     assert text[text.index('  "select.cover"') : text.rindex("}) {machine")] == (
         '  "select.cover"() ({\n'
-        '    %t0 = "select.mma"() {statement = "c = wrap(sum(dot(a, w)), int32)", '
+        '    %t0 = "select.mma"() {statement = "c = wrap(sum(dot(a, w)), acc)", '
         'inputs = {a = {tensor = "x"}, w = {constant_matrix = "w"}}, immediates = {}, reduces = true, words = 576} '
         ": () -> !select.acc\n"
         '    %conv0 = "select.requantize"() '
@@ -133,10 +133,10 @@ def test_a_step_reads_as_one_line() -> None:
             "nest 'conv0': select.requantize computes %conv0 in acc; expected %conv0 in act",
         ),
         (
-            "c = wrap(sum(dot(a, w)), int32)",
+            "c = wrap(sum(dot(a, w)), acc)",
             "c = dot(a, w)",
             "nest 'conv0': select.mma: its statement is `c = dot(a, w)`; the machine's is "
-            "`c = wrap(sum(dot(a, w)), int32)`",
+            "`c = wrap(sum(dot(a, w)), acc)`",
         ),
         (
             '{a = {tensor = "x"}, w',

@@ -141,7 +141,7 @@ def test_a_tensor_that_two_read_in_shapes_without_common_parts_is_refused() -> N
     assert refused.value.nodes == ("second",)
     assert str(refused.value) == (
         "node 'second' (permute): moves the elements of [4, 60, 1, 1] to [10, 24, 1, 1] in a way that the machine has "
-        "no steps for; expected int8 or uint8, and dimensions whose parts move as wholes"
+        "no steps for; expected int8, uint8, int16 or uint16, and dimensions whose parts move as wholes"
     )
 
 

@@ -19,12 +19,13 @@ from tilewright.isa.machine.memory import DRAM
 @pytest.mark.parametrize("name", shipped_machines())
 def test_roles_are_what_operands_and_statements_say(name: str) -> None:
     machine = load_machine(name)
-    moving = [format for format in machine.formats.values() if DRAM in {operand.memory for operand in format.operands}]
-    multiplying = [format for format in machine.formats.values() if format.statement.dot is not None]
+    distinct = machine.distinct_formats
+    moving = [format for format in distinct if DRAM in {operand.memory for operand in format.operands}]
+    multiplying = [format for format in distinct if format.statement.dot is not None]
 
     assert list(formats_with(machine, Role.MOVES)) == moving
     assert list(formats_with(machine, Role.MULTIPLIES)) == multiplying
-    assert len(list(formats_with(machine, Role.COMPUTES))) == len(machine.formats) - len(moving) - len(multiplying)
+    assert len(list(formats_with(machine, Role.COMPUTES))) == len(distinct) - len(moving) - len(multiplying)
 
 
 @pytest.mark.parametrize(("results", "summed", "tiles"), [(1, 1, 1), (8, 16, 1), (9, 16, 2), (17, 33, 9)])

@@ -30,7 +30,7 @@ def machine_of(arrays: int, asks: list[int]) -> tuple[np.void, NDArray[np.int64]
 
 
 def granted(m: np.void, q: NDArray[np.int64]) -> list[int]:
-    arbitrate_reads(m, q)
+    arbitrate_reads(m, q, 0)
     return np.flatnonzero(q[GRANT : GRANT + m["requesters"]]).tolist()
 
 

@@ -34,7 +34,7 @@ def test_says_what_there_is_for_layers_that_leave_the_array_empty() -> None:
     [line] = shipped_advice(made(empty(60), layer("full", 40)), BASE)
     assert line.startswith("60.0 % are in layers that leave most of the array empty: thin. Other shipped machines")
     assert "dw16 (depthwise)" in line
-    assert "tilewright compare NET.onnx --isa base16 --isa dw16 " in line
+    assert "tilewright compare NET.onnx --isa base16 " in line and "--isa dw16 " in line
 
 
 @pytest.mark.parametrize("thin", [empty(9), empty(60, 0.3), empty(60, bound=Resource.DRAM)])

@@ -294,7 +294,7 @@ def test_refuses_results_that_are_not_finite() -> None:
     ("options", "message"),
     [
         ({"method": "mean"}, "no calibration method 'mean'; there are: minmax, percentile, entropy"),
-        ({"activations": "int4"}, "no type of activations 'int4'; there are: int8, uint8"),
+        ({"activations": "int4"}, "no type of activations 'int4'; there are: int8, uint8, int16, uint16"),
         ({"weights": "uint4"}, "no type of weights 'uint4'; there are: int8, int4"),
         (
             {"method": "percentile", "percentile": 0.999},

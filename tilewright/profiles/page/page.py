@@ -12,6 +12,7 @@ from tilewright.html.document import document, drawn
 from tilewright.html.wide import wide
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.show import Table, tables
+from tilewright.isa.program.program import MODEL
 from tilewright.pictures.machine import machine_picture
 from tilewright.profiles.causes import CAUSES, MEANINGS, losses
 from tilewright.profiles.colours import COLOURS
@@ -50,6 +51,7 @@ def page(
         parts += _sections(profile, runs, places, hosts)
     if hosts:
         parts.append(hosts_card(hosts))
+    parts += _remarks(runs)
     if machine is not None:
         parts += ['<h2 id="machine">The machine</h2>', _machine_picture(machine)]
         parts += [_machine_table(table) for table in tables(machine)]
@@ -151,6 +153,15 @@ def _cell(value: Cell) -> str:
         return f"<td>{escape(value)}</td>"
     text = percent(value) if isinstance(value, float) else f"{value:,}"
     return f'<td{NUMBER} data-value="{value}">{text}</td>'
+
+
+def _remarks(runs: Sequence[ProgramRun]) -> Iterator[str]:
+    """What the compiler says of the programs, such as which layers go in stripes; nothing where it says nothing."""
+    said = [(about, text) for run in runs for about, text in run.program.metadata.items() if about != MODEL]
+    if said:
+        yield '<h2 id="remarks">What the compiler remarks</h2>'
+        heads = ['<th scope="col">about</th>', '<th scope="col">remark</th>']
+        yield _table("Remarks", "plain", heads, [[_cell(about), _cell(text)] for about, text in said])
 
 
 def _machine_picture(machine: Machine) -> str:

@@ -136,6 +136,14 @@ def test_notes_stand_below_the_headline(program: Program) -> None:
     assert "<p>5 &lt; 6 mW</p>" in made
 
 
+def test_what_the_compiler_remarks_is_shown(program: Program) -> None:
+    (run,) = program.runs()
+    said = replace(run.program, metadata={**run.program.metadata, "stripes": "4 rows < all"})
+    made = page("digits", program.run_profile(), [replace(run, program=said)])
+    assert '<h2 id="remarks">' in made and "<td>stripes</td><td>4 rows &lt; all</td>" in made
+    assert '<h2 id="remarks">' not in page("digits", program.run_profile(), program.runs())
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
 def test_works_in_a_browser(program: Program, text: str, tmp_path: Path) -> None:

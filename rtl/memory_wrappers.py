@@ -36,12 +36,15 @@ _MEMORY = re.compile(
     r"(?:  \(\* (?:no_rw_check|ram_style) = .* \*\)\n){2}"
     r"  reg \[(\d+):0\] (\w+) \[(\d+):0\];\n"
     r"  integer \w+;\n  initial for \(.*\)\n    \w+\[\w+\] = \d+'h0;\n"
-    r"  always @\(posedge (\w+)\) begin\n    if \((.*?) ?\)\n      \2\[(.*)\] <= (.*);\n  end\n"
+    r"  always @\(posedge (\w+)\) begin\n(?:    if \((.*?) ?\)\n      \2\[(.*)\] <= (.*);\n)?  end\n"
     r"  reg \[\1:0\] (_\d+_);\n"
     r"  always @\(posedge \4\) begin\n(?:    if \((.*?) ?\) begin\n)?    +\8 <= \2\[(.*)\];\n(?:    end\n)?  end\n"
     r"  assign (\S+ ?) = \8;\n"
 )
-"""A memory with its zeros, a write port, a read port with a register, and where that goes."""
+"""A memory with its zeros, a write port, a read port with a register, and where that goes.
+
+Of a memory that no engine writes, the write port is empty.
+"""
 
 
 def with_wrappers(module: str, prefix: str) -> tuple[str, set[Size]]:
@@ -54,15 +57,16 @@ def with_wrappers(module: str, prefix: str) -> tuple[str, set[Size]]:
         sizes.add(size)
         return (
             f"  {prefix}{WRAPPER} #(.WIDTH({size.width}), .DEPTH({size.depth})) {name} (\n"
-            f"    .clk({clock}),\n    .write_enable({enable} ),\n    .write_address({address}),\n"
-            f"    .write_data({data}),\n    .read_enable({f'{read} ' if read else _ALWAYS}),\n"
+            f"    .clk({clock}),\n    .write_enable({f'{enable} ' if enable else _NEVER}),\n"
+            f"    .write_address({address or _ZERO}),\n    .write_data({data or _ZERO}),\n"
+            f"    .read_enable({f'{read} ' if read else _ALWAYS}),\n"
             f"    .read_address({read_address}),\n    .read_data({output})\n  );\n"
         )
 
     return _MEMORY.sub(wrap, module), sizes
 
 
-_ALWAYS = "1'b1"
+_ALWAYS, _NEVER, _ZERO = "1'b1", "1'b0", "'0"
 
 
 def wrapper_files(prefix: str, sizes: Iterable[Size]) -> dict[str, str]:

@@ -71,6 +71,8 @@ def _check_numbers(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None
 
 def _check_packed(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None:
     """Elements of less than a byte share bytes: as many as they need, each of them a byte."""
+    if tensor.data_type not in TensorProto.DataType.values():
+        return  # the checker says so
     stored = TensorProto.DataType.Name(tensor.data_type).lower()
     if stored not in SHORT or tensor.data_location == TensorProto.EXTERNAL:
         return

@@ -20,6 +20,7 @@ from tests.rtl.benches import simulate
 from tests.test_simulator_equals_rtl import assert_equal, assert_same_bytes, job, random_jobs
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.memory import MOST_MEMORY_PORTS
 from tilewright.rtl import block, memory, table_memory
 from tilewright.rtl.run import run_rtl_many
 from tilewright.rtl.simulation import bench_verilog
@@ -32,8 +33,8 @@ SMALL = ("lanes=2", "array.rows=2", "array.cols=2")
 class ForgetfulBlock(Elaboratable):
     """A word block that gives a word inverted if it is written in the cycle that reads it."""
 
-    def __init__(self, width: int, depth: int) -> None:
-        self.words = block.WordBlock(width, depth)
+    def __init__(self, width: int, depth: int, ports_of_macro: int = MOST_MEMORY_PORTS) -> None:
+        self.words = block.WordBlock(width, depth, ports_of_macro)
         self.read, self.write = self.words.read_port(), self.words.write_port()
         self.data = Signal(width)
 
@@ -57,8 +58,8 @@ class ForgetfulBlock(Elaboratable):
 def forgetful(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Hardware with forgetful memories, in a cache of its own."""
 
-    def lanes(of: Any) -> list[str]:
-        return [f"{place}.words" for place in known_lanes(of)]
+    def lanes(machine: Any, of: Any) -> list[str]:
+        return [f"{place}.words" for place in known_lanes(machine, of)]
 
     def storages(machine: Any, of: Any) -> Iterator[tuple[str, int, int, int]]:
         return ((f"{place}.words", bank, way, rows) for place, bank, way, rows in known_storages(machine, of))

@@ -17,7 +17,7 @@ def lines() -> set[str]:
     return set(PAGE.read_text().splitlines())
 
 
-@pytest.mark.parametrize("network", slow_beyond(2, NETWORKS))
+@pytest.mark.parametrize("network", slow_beyond(1, NETWORKS))
 def test_the_page_shows_the_cycles(network: str) -> None:
     assert set(cycle_rows([network])) <= lines()
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from tilewright.codesign.advise.changes import Change, Way
 from tilewright.codesign.specialise.observe import Use, memories_of
-from tilewright.codesign.specialise.roles import roles_of
-from tilewright.codesign.specialise.written import RESULT, TABLE, Operand
+from tilewright.codesign.specialise.roles import Roles, roles_of
+from tilewright.codesign.specialise.written import RESULT, TABLE, WEIGHTS, Memories, Operand
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS
@@ -82,14 +82,15 @@ def candidates_of(uses: Sequence[Use], machine: Machine) -> list[Candidate]:
         groups.setdefault((use.written.text, use.written.operands, use.to_sums), []).append(use)
     ordered = sorted(groups.values(), key=lambda of: (-sum(use.words_saved for use in of), of[0].written.text))
     found: list[Candidate] = []
+    memories, roles = memories_of(machine), roles_of(machine)
     for of in ordered:
         name = _unused(_name(of[0]), {*machine.formats, *(each.name for each in found)})
-        found.append(_candidate(name, of, machine))
+        found.append(_candidate(name, of, machine, memories, roles))
     return found
 
 
-def _candidate(name: str, uses: Sequence[Use], machine: Machine) -> Candidate:
-    first, memories = uses[0], memories_of(machine)
+def _candidate(name: str, uses: Sequence[Use], machine: Machine, memories: Memories, roles: Roles) -> Candidate:
+    first = uses[0]
     like = _like(machine, uses)
     loops = {loop.name: loop.bits for loop in like.loops}
     reduce = list(like.reduce_loops)
@@ -102,7 +103,7 @@ def _candidate(name: str, uses: Sequence[Use], machine: Machine) -> Candidate:
     entry["from"] = {each.name: _clause(each, kept[0], taps) for each in sources}
     target = memories.sums if first.to_sums else memories.activations
     entry["to"] = {RESULT: f"{target}[{', '.join(kept)}]" if reduce else target}
-    entry["imm"] = _immediates(uses, machine)
+    entry["imm"] = _immediates(uses, roles)
     if not entry["imm"]:
         del entry["imm"]
     entry["do"] = first.written.text
@@ -113,7 +114,7 @@ def _candidate(name: str, uses: Sequence[Use], machine: Machine) -> Candidate:
 
 def _like(machine: Machine, uses: Sequence[Use]) -> InstructionFormat:
     """The instruction whose loops a new one has: of those that reduce, or do not, the first that holds most uses."""
-    computing = [format for format in formats_with(machine, Role.COMPUTES) if format.statement.dot is None]
+    computing = formats_with(machine, Role.COMPUTES)
     alike = [format for format in computing if bool(format.reduce_loops) == bool(uses[0].reduced)]
     return max(alike, key=lambda format: sum(_holds(format, use.reduced) for use in uses))
 
@@ -131,7 +132,7 @@ def _clause(operand: Operand, channels: str, taps: str) -> str:
     block = f"{operand.block} * " if operand.block > 1 else ""
     if operand.is_whole or not taps:
         return f"{block}{operand.memory}"
-    return f"{block}{operand.memory}[{taps if operand.name == 'w' else channels}]"
+    return f"{block}{operand.memory}[{taps if operand.name == WEIGHTS else channels}]"
 
 
 def _in_order(operands: Sequence[Operand], machine: Machine, engine: Engine) -> tuple[Operand, ...]:
@@ -153,9 +154,8 @@ def _in_order(operands: Sequence[Operand], machine: Machine, engine: Engine) -> 
     return (*min(permutations(streams), key=new), *tables)
 
 
-def _immediates(uses: Sequence[Use], machine: Machine) -> dict[str, str]:
+def _immediates(uses: Sequence[Use], roles: Roles) -> dict[str, str]:
     """The type of each number: the narrowest of those of its place that holds it wherever it is used."""
-    roles = roles_of(machine)
     found = {}
     for position, number in enumerate(uses[0].written.numbers):
         values = [use.written.numbers[position].value for use in uses]

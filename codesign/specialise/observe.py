@@ -48,8 +48,7 @@ class Use:
     of_channels: bool  # each channel has weights of its own
     reduced: tuple[int, ...]  # iterations of each loop that the statement reduces
     to_sums: bool  # its result is a sum of the accumulators' type
-    words: int  # that the busiest engine streams now
-    words_saved: int  # of vector words, with the candidate
+    words_saved: int  # that a vector engine streams
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,7 @@ def memories_of(machine: Machine) -> Memories:
         )
     vector, matrix = (leaf.name for leaf in _leaves(products.statement.dot))
     computing = tuple(formats_with(machine, Role.COMPUTES))
-    engines = {format.engine.name for format in computing}
-    structured = next((o for f in computing for o in f.sources if o.element.fields and f.engine.name in engines), None)
+    structured = next((o for f in computing for o in f.sources if o.element.fields), None)
     texts = yaml.safe_load(machine.text)["instructions"]
     table = next(((f, o) for f in computing for o in f.tables), None)
     return Memories(
@@ -94,14 +92,18 @@ def memories_of(machine: Machine) -> Memories:
 def observe(networks: Sequence[Network], machine: Machine) -> Observed:
     """All places of the networks on the machine. Raises CompileError for a network that does not compile."""
     memories, roles = memories_of(machine), roles_of(machine)
+    has_loops = {bool(format.reduce_loops) for format in formats_with(machine, Role.COMPUTES)}
     uses: list[Use] = []
     refused: list[Refused] = []
     for network in networks:
         for found in _of_network(network, machine, memories, roles):
-            if isinstance(found, Use):
+            if isinstance(found, Refused):
+                refused.append(found)
+            elif bool(found.reduced) in has_loops:
                 uses.append(found)
             else:
-                refused.append(found)
+                kind = "reduces" if found.reduced else "takes one word after the other"
+                refused.append(Refused(found.network, found.layer, f"no instruction of a vector engine {kind}"))
     return Observed(tuple(uses), tuple(refused))
 
 
@@ -159,7 +161,6 @@ def _of_cover(
         of_channels=False,
         reduced=_reduced(cover.nest) if any(node.op in REDUCTIONS for node in walk(expr)) else (),
         to_sums=False,
-        words=cover.cycles,
         words_saved=sum(step.words for step in steps) - max(step.words for step in steps),
     )
 
@@ -193,7 +194,7 @@ def _of_channels(
                 yield Refused(network, nest.name, str(error))
                 continue
             replaces = tuple(step.format.mnemonic for step in (cover.steps[:1] if to_sums else cover.steps))
-            yield Use(network, nest.name, replaces, written, True, reduced, to_sums, cover.cycles, cover.cycles - words)
+            yield Use(network, nest.name, replaces, written, True, reduced, to_sums, cover.cycles - words)
 
 
 def _results(cover: Cover) -> int:

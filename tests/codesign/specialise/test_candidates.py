@@ -105,6 +105,16 @@ def test_what_the_machine_has_is_not_proposed_again() -> None:
     assert found(depthwise(), load_machine("dw16")) == {}
 
 
+def test_what_has_no_instruction_to_be_like_is_refused() -> None:
+    """Without instructions that reduce there are no loops for one that does."""
+    machine = load_machine("base16", ["instructions.max_pool=null", "instructions.sum=null"])
+
+    observed = observe([Network("n", depthwise().SerializeToString())], machine)
+
+    assert observed.uses == ()
+    assert {each.reason for each in observed.refused} == {"no instruction of a vector engine reduces"}
+
+
 def test_several_at_once_share_what_the_engine_reads() -> None:
     of_channels = found(depthwise())
     both = [of_channels["channel_products_requantize_by_3"], of_channels["channel_products_by_3"]]

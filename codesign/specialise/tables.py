@@ -28,7 +28,7 @@ def proposal_tables(proposal: Proposal, top: int) -> list[Table]:
 def proposal_lines(proposal: Proposal, top: int) -> Iterator[str]:
     """What each candidate computes, and what no statement was found for."""
     if not proposal.candidates:
-        yield "Nothing: each layer is one instruction already, or a product on the array and one more."
+        yield "Nothing: no layer takes several instructions that one could replace."
     for each in proposal.candidates[:top]:
         yield f"{each.name}: {each.entry['do']}"
     reasons: dict[str, int] = {}

@@ -78,16 +78,6 @@ void board_pause(void*) {
     for (int cycle = 0; cycle < 16; cycle++) edge();
 }
 
-uint64_t board_bus_address(void*, const void* place) {
-    return static_cast<uint64_t>(static_cast<const uint8_t*>(place) - memory);
-}
-
-void* board_memory(uint64_t bytes) {
-    start();
-    uint64_t pages = (bytes + PAGE - 1) / PAGE * PAGE;
-    if (pages > MEMORY_BYTES - used) return nullptr;
-    used += pages;
-    return memory + used - pages;
-}
+#include "board_memory.h"
 
 }  // extern "C"

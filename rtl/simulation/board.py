@@ -23,7 +23,7 @@ from tilewright.rtl.verilog import TOP
 BOARD, UNRULY = "board.cpp", "unruly.cpp"
 """A board with the memory of the cycle model, and one whose bus lets the machine wait, refuses, and falls silent."""
 
-PINS = "pins.h"
+MEMORY, PINS = "board_memory.h", "pins.h"
 
 TAKEN = frozenset(
     "arvalid arid araddr arlen rready awvalid awid awaddr awlen wvalid wlast wdata wstrb bready".split()  # noqa: SIM905
@@ -77,7 +77,7 @@ def _board_objects(machine: Machine, board: str) -> list[Path]:
 
 def _texts(machine: Machine, board: str) -> dict[str, str]:
     """All files that a board is built from, by name."""
-    own = {board: Path(__file__).with_name(board).read_text()}
+    own = {name: Path(__file__).with_name(name).read_text() for name in (board, MEMORY)}
     if board == BOARD:
         return texts_of(BENCH, BENCH_PUBLIC, {**bench_sources(machine, has_waves=False), **own})
     return texts_of(TOP, (), {NETLIST: cached_netlist(machine), PINS: pins(machine), **own})
@@ -111,7 +111,7 @@ def _compile(machine: Machine, board: str, texts: Mapping[str, str], folder: Pat
         "BOARD_PORTS": machine.dram.ports,
     }
     flags = " ".join(["-I..", *(f"-D{name}={value}" for name, value in facts.items())])
-    top, files = BENCH if board == BOARD else TOP, [name for name in texts if name != PINS]
+    top, files = BENCH if board == BOARD else TOP, [name for name in texts if not name.endswith(".h")]
     verilate(folder, top, files, False, "-CFLAGS", flags)
     library, own = f"{PREFIX}__ALL.a", [f"{Path(name).stem}.o" for name in texts if name.endswith(".cpp")]
     make(folder, library, *own)

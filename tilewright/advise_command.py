@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.completion import complete_machine
-from tilewright.options import Batch, Calibration, Isa, Json, Seed, Set, Shape, report
+from tilewright.options import Batch, Calibration, Effort, Isa, Jobs, Json, Networks, Seed, Set, Shape, report
 
 if TYPE_CHECKING:
     from tilewright.codesign.advise.advice import Advice
 
-Networks = Annotated[
-    list[Path],
-    typer.Argument(metavar="NET...", help="Quantised ONNX or TFLite models; or float ones, with --calibration."),
-]
 Overlays = Annotated[
     list[str] | None,
     typer.Option("--overlay", metavar="FILE", help="Also try this laid over the machine: a .yaml file."),
 ]
 NoPrice = Annotated[bool, typer.Option("--no-price", help="Only cycles: no area or energy.")]
-Effort = Annotated[int, typer.Option("--effort", metavar="LEVEL", min=0, max=2, help="As of `compile`.")]
 Top = Annotated[int, typer.Option("--top", metavar="NUMBER", min=1, help="Show so many changes of each kind.")]
 Only = Annotated[
     list[str] | None,
@@ -40,10 +34,6 @@ Against = Annotated[
         autocompletion=complete_machine,
         help="Only take away each instruction that this machine lacks.",
     ),
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes; if left out, one for each core."),
 ]
 
 

@@ -11,17 +11,24 @@ import typer
 
 from tilewright.completion import complete_machine
 from tilewright.errors import InputError
-from tilewright.options import ON_TERMINAL, Batch, Calibration, Json, Seed, Shape, report, write_output
+from tilewright.options import (
+    ON_TERMINAL,
+    Batch,
+    Calibration,
+    Effort,
+    Json,
+    Networks,
+    Seed,
+    Shape,
+    report,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.profiles.against import Row
     from tilewright.simulator.run_profile import LayerProfile
 
-Networks = Annotated[
-    list[Path],
-    typer.Argument(metavar="NET...", help="Quantised ONNX or TFLite models; or float ones, with --calibration."),
-]
 Machines = Annotated[
     list[str],
     typer.Option(
@@ -45,7 +52,6 @@ NoPrice = Annotated[bool, typer.Option("--no-price", help="Only cycles and bytes
 Clock = Annotated[
     float | None, typer.Option("--clock", metavar="MHZ", help="One clock for all, in place of finding each machine's.")
 ]
-Effort = Annotated[int, typer.Option("--effort", metavar="LEVEL", min=0, max=2, help="As of `compile`.")]
 By = Annotated[
     str | None, typer.Option("--by", metavar="layer", help="Where the others differ from the first machine, and why.")
 ]

@@ -94,6 +94,15 @@ Calibration = Annotated[
     typer.Option("--calibration", metavar="FILE", help=f"Quantise a float model first. {CALIBRATION_HELP}"),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, help="The seed of --calibration random.")]
+Networks = Annotated[
+    list[Path],
+    typer.Argument(metavar="NET...", help="Quantised ONNX or TFLite models; or float ones, with --calibration."),
+]
+Effort = Annotated[int, typer.Option("--effort", metavar="LEVEL", min=0, max=2, help="As of `compile`.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes; if left out, one for each core."),
+]
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Run a program that the checker refuses.")]
 Budget = Annotated[
     list[str] | None,

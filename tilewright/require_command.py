@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.completion import complete_machine
-from tilewright.options import ON_TERMINAL, Calibration, Json, Seed, Shape, report, write_output
+from tilewright.options import ON_TERMINAL, Calibration, Effort, Jobs, Json, Networks, Seed, Shape, report, write_output
 
 if TYPE_CHECKING:
     from tilewright.codesign.require.requirement import Requirement
 
-Networks = Annotated[
-    list[Path],
-    typer.Argument(metavar="NET...", help="Quantised ONNX or TFLite models; or float ones, with --calibration."),
-]
 PerSecond = Annotated[
     float | None,
     typer.Option("--per-second", metavar="RUNS", help="Images a second, each through all networks."),
@@ -34,11 +30,6 @@ Machines = Annotated[
     ),
 ]
 NoPrice = Annotated[bool, typer.Option("--no-price", help="Only cycles: the nearest has least memory and MACs.")]
-Effort = Annotated[int, typer.Option("--effort", metavar="LEVEL", min=0, max=2, help="As of `compile`.")]
-Jobs = Annotated[
-    int | None,
-    typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes; if left out, one for each core."),
-]
 Answer = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write the nearest machine to this .yaml file."),

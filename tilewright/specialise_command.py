@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.errors import InputError
-from tilewright.options import Calibration, Isa, Json, OptionalOutput, Seed, Set, Shape, report, write_output
+from tilewright.options import (
+    Calibration,
+    Effort,
+    Isa,
+    Jobs,
+    Json,
+    Networks,
+    OptionalOutput,
+    Seed,
+    Set,
+    Shape,
+    report,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from tilewright.codesign.specialise.specialise import Proposal, Specialised
 
-Networks = Annotated[
-    list[Path],
-    typer.Argument(metavar="NET...", help="Quantised ONNX or TFLite models; or float ones, with --calibration."),
-]
 Area = Annotated[
     str,
     typer.Option("--area", metavar="SHARE", help="How much logic the instructions may add, such as +10%."),
@@ -31,11 +40,6 @@ Propose = Annotated[
     typer.Option("--propose", metavar="NUMBER", min=1, help="Only list so many candidates; choose nothing."),
 ]
 NoControl = Annotated[bool, typer.Option("--no-control", help="Do not look for what else the same area would buy.")]
-Effort = Annotated[int, typer.Option("--effort", metavar="LEVEL", min=0, max=2, help="As of `compile`.")]
-Jobs = Annotated[
-    int | None,
-    typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes; if left out, one for each core."),
-]
 
 
 def specialise_command(

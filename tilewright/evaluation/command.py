@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.options import Batch, Calibration, Isa, Json, SameEffort, Seed, Set, Shape, report
+from tilewright.options import Batch, Calibration, Isa, Jobs, Json, SameEffort, Seed, Set, Shape, report
 
 Model = Annotated[
     Path,
@@ -29,9 +29,6 @@ Float = Annotated[
 ]
 Answer = Annotated[
     str | None, typer.Option("--answer", metavar="OUTPUT", help="The output that answers, where there are several.")
-]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes; if left out, one for each core.")
 ]
 
 

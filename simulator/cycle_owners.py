@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.machine.engine import Direction, Engine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import RunCounters
-from tilewright.simulator.losses import in_flight_order
+from tilewright.simulator.losses import Loss
+from tilewright.simulator.templates.table import facet_of
 
 IDLE = -1
 """In place of an engine's position in `in_flight_order`: nothing is in flight."""
@@ -100,3 +102,14 @@ def _with_what_follows(owner: NDArray[np.int64]) -> NDArray[np.int64]:
         return owner
     following = np.searchsorted(known, np.arange(owner.size))
     return np.asarray(owner[known[np.minimum(following, known.size - 1)]], np.int64)
+
+
+def loss_of(engine: Engine) -> Loss:
+    """What a cycle without a vector through an array is lost to when it belongs to an engine."""
+    return facet_of(engine.template).loss(engine)
+
+
+def in_flight_order(machine: Machine) -> tuple[Engine, ...]:
+    """The machine's engines, the one first to which a cycle goes that several work in: as the causes stand in Loss."""
+    order = list(Loss)
+    return tuple(sorted(machine.engines.values(), key=lambda engine: order.index(loss_of(engine))))

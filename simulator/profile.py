@@ -15,8 +15,8 @@ from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
 from tilewright.isa.templates.table import works_of
 from tilewright.isa.templates.work import Work
-from tilewright.simulator.cycle_owners import IDLE, cycle_owners
-from tilewright.simulator.losses import Loss, in_flight_order, loss_of
+from tilewright.simulator.cycle_owners import IDLE, cycle_owners, in_flight_order, loss_of
+from tilewright.simulator.losses import Loss
 from tilewright.simulator.run_profile import DramBytes, LayerProfile, PortTraffic, Resource, RunProfile
 
 

@@ -14,8 +14,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from optuna.samplers import BaseSampler, NSGAIISampler, TPESampler
 from optuna.trial import Trial, TrialState
 
-from tilewright.codesign.explore.search import STARTS, Batches, spread_points
 from tilewright.codesign.explore.space import Axis, Point, Space
+from tilewright.codesign.explore.spread import STARTS, Batches, spread_points
 
 SEED = 1
 

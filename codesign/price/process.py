@@ -21,6 +21,7 @@ from msgspec import Meta, Struct
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.functions import fault_of_function
+from tilewright.codesign.templates.facet import LogicEnergy
 from tilewright.isa.errors import IsaError, short
 from tilewright.isa.files.yaml_tree import parse_yaml
 from tilewright.isa.folders.whole_file import read_regular
@@ -99,15 +100,6 @@ class Macro:
     read_pj: float | None
     write_pj: float | None
     clock_to_output_ns: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LogicEnergy:
-    """What logic takes, in pJ, as `measure_activity` finds it."""
-
-    clock_pj_per_flip_flop: float  # in every cycle
-    array_pj_per_mac: float  # of each processing element, for each vector
-    lane_pj_per_iteration_per_um2: float  # of a lane's area
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from tilewright.codesign.price.process import LogicEnergy
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class LogicEnergy:
+    """What logic takes, in pJ, as `price.activity` measures it."""
+
+    clock_pj_per_flip_flop: float  # in every cycle
+    array_pj_per_mac: float  # of each processing element, for each vector
+    lane_pj_per_iteration_per_um2: float  # of a lane's area
 
 
 class Facet(ABC):

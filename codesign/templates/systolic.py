@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.codesign.price.process import LogicEnergy
-from tilewright.codesign.templates.facet import Facet
+from tilewright.codesign.templates.facet import Facet, LogicEnergy
 from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import sums_of_a_column

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.codesign.bounds.terms import terms
-from tilewright.codesign.price.process import LogicEnergy
-from tilewright.codesign.templates.facet import Facet
+from tilewright.codesign.templates.facet import Facet, LogicEnergy
+from tilewright.codesign.templates.terms import terms
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Engine, Vector
 from tilewright.isa.machine.machine import Machine

@@ -16,15 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.compiler.emission.dependences import Dependences
+from tilewright.compiler.emission.kernels.marks import NEVER
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.work import Work
 
 EARLY_ROUND_TRIPS = 8
 """A load starts earlier than it must by so many accesses to DRAM: room for what the plan does not know."""
-
-NEVER = 1 << 62
-"""A cycle later than the last one of any run."""
 
 
 @dataclass(frozen=True, slots=True)

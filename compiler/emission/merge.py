@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.compiler.emission.ahead import Mix
-from tilewright.compiler.emission.load_plan import NEVER
+from tilewright.compiler.emission.kernels.marks import NEVER
 from tilewright.compiler.emission.stepping import Merged, Section, Step, Stepping, Steps
 from tilewright.isa.machine.engine import Dma, Engine
 

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EIGHTHS
+from tilewright.compiler.emission.kernels.marks import NOT_YET
 from tilewright.compiler.tile.accesses import Integers
 from tilewright.compiler.tile.program import TileProgram
-
-NOT_YET = -1
-"""Instead of a cycle: it is not known yet when there will be room. As the end of a buffer: it has no words so far."""
 
 
 class RoomColumns(NamedTuple):

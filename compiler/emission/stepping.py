@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.load_plan import NEVER, fills
+from tilewright.compiler.emission.kernels.marks import NEVER
+from tilewright.compiler.emission.load_plan import fills
 from tilewright.compiler.emission.room import Residents, Room
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.templates.work import Work

@@ -17,9 +17,8 @@ from tilewright.isa.machine.encoding import make_instruction
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.isa.program.state import RunCounters
 from tilewright.rtl.run import run_rtl_many
-from tilewright.simulator.cycle_owners import IDLE, Stretches, cycle_owners, layer_span
+from tilewright.simulator.cycle_owners import IDLE, Stretches, cycle_owners, in_flight_order, layer_span
 from tilewright.simulator.cycles import simulate_cycles
-from tilewright.simulator.losses import in_flight_order
 from tilewright.simulator.profile import instructions_of_layers, layers_of, profile
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.emission.room import NOT_YET
+from tilewright.compiler.emission.kernels.marks import NOT_YET
 from tilewright.isa.kernels import kept_on_disk, part_of_kernel
 
 AHEAD, OF = 3, 4

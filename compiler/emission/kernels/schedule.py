@@ -7,9 +7,8 @@
 
 from __future__ import annotations
 
+from tilewright.compiler.emission.kernels.marks import NEVER, NOT_YET
 from tilewright.compiler.emission.kernels.room import fits, take
-from tilewright.compiler.emission.load_plan import NEVER
-from tilewright.compiler.emission.room import NOT_YET
 from tilewright.isa.kernels import kept_on_disk, part_of_kernel
 
 LOADS_COMPARED = 32

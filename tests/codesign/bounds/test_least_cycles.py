@@ -11,9 +11,9 @@ from onnx import numpy_helper
 from tests.compiler.models import conv_model
 from tilewright.codesign.bounds.least_cycles import least_cycles, products_a_cycle
 from tilewright.codesign.bounds.needs import Needs, needs_of
-from tilewright.codesign.bounds.terms import terms
 from tilewright.codesign.points.evaluate import NetworkFigures, evaluate
 from tilewright.codesign.points.network import Network, read_network
+from tilewright.codesign.templates.terms import terms
 from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.engine import Template

@@ -13,9 +13,10 @@ from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.front import front
 from tilewright.codesign.explore.judge import hypervolume
 from tilewright.codesign.explore.run import Choices, run
-from tilewright.codesign.explore.search import SEARCHES, Batches, Losses, Search, search_named
+from tilewright.codesign.explore.search import SEARCHES, Search, search_named
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.space_file import read_space
+from tilewright.codesign.explore.spread import Batches, Losses
 from tilewright.codesign.explore.study import Study
 
 BY_OPTUNA = [name for name, search in SEARCHES.items() if search.needs_all]

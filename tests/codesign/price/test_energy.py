@@ -11,9 +11,10 @@ from tilewright.codesign.price.accesses import accesses
 from tilewright.codesign.price.energy import LayerEnergy, energy_of_layers
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
-from tilewright.codesign.price.process import LogicEnergy, Process
+from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.report import energy_report, energy_table, power_line, with_power
 from tilewright.codesign.price.unit import ESTIMATED, Unit
+from tilewright.codesign.templates.facet import LogicEnergy
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import Instruction, make_instruction
 from tilewright.isa.machine.machine import Machine

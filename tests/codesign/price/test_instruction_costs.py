@@ -10,8 +10,9 @@ from tilewright.codesign.price import instruction_costs as module
 from tilewright.codesign.price.instruction_costs import cost_text, instruction_costs
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
-from tilewright.codesign.price.process import LogicEnergy, Process
+from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.unit import ESTIMATED, Unit
+from tilewright.codesign.templates.facet import LogicEnergy
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.manual import manual

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from tests.digits import MODEL, images
 from tilewright.compiler.pipeline import compile_model
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import place_regions

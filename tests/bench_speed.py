@@ -35,7 +35,7 @@ from rich.table import Table
 
 from tests.digits import MODEL
 from tilewright.api import compile  # noqa: A004
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import place_regions
 from tilewright.profiles.page.page import page

@@ -43,7 +43,7 @@ from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.text.printer import print_operation
 from tilewright.compiler.tile.interpreter import interpret_tiles
 from tilewright.compiler.tile.program import TileProgram
-from tilewright.host import dram_image, read_outputs
+from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program, place_regions

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.digits import MODEL
-from tilewright.tables import print_table
+from tilewright.terminal.tables import print_table
 
 MOST_SECONDS, MOST_MEGABYTES = 80, {"": 450, "[rtl]": 780}
 """What it shall take at most, without and with hardware."""

@@ -26,7 +26,7 @@ from tests.compiler.models import (
 from tests.isa.random_instructions import random_instruction
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.pipeline import compile_model
-from tilewright.host import dram_image, read_outputs
+from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.binary.elf import from_bytes

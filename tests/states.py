@@ -103,7 +103,7 @@ def ratios(exact: Arrays, found: Arrays) -> dict[str, float]:
 
 
 def in_floats(network: onnx.ModelProto) -> Run:
-    from tilewright.host_model import HostModel
+    from tilewright.host.model import HostModel
 
     host, names = HostModel(network.SerializeToString()), [output.name for output in network.graph.output]
     return lambda inputs: host.run(names, dict(inputs))

@@ -15,9 +15,9 @@ from tests.compiler.pipelines import simulated
 from tests.rings import slow_beyond
 from tests.schedules.never_slower import model as network
 from tests.test_simulator_equals_rtl import assert_equal
-from tilewright import host
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.pipeline import compile_model
+from tilewright.host import tensors as host
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.numeric import IntegerType

@@ -24,8 +24,8 @@ from tests.digits import MODEL
 from tests.random_networks import random_network
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
 from tests.twins import arrays
-from tilewright import host
 from tilewright.compiler.pipeline import compile_model
+from tilewright.host import tensors as host
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.quantization.quantize import quantize

@@ -12,7 +12,7 @@ import tilewright
 from tests.accumulator_networks import FROM_ACCUMULATORS, FUSED
 from tests.digits import MODEL, images
 from tilewright.compiler.errors import CompileError
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.files.lint import lint

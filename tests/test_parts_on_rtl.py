@@ -9,7 +9,7 @@ from tests.compiler.models import ModelBuilder
 from tests.parts import PARTS
 from tests.test_simulator_equals_rtl import assert_equal, random_jobs
 from tilewright.compiler.pipeline import compile_model
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.program import place_regions

@@ -14,7 +14,7 @@ from tests.digits import MODEL, images
 from tests.engines import SEVERAL
 from tests.rings import long_beyond
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
-from tilewright import host
+from tilewright.host import tensors as host
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import dram_image, place_regions

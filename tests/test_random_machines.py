@@ -28,7 +28,7 @@ from tests.machine_laws import (
 from tests.random_machines import overlay_text, random_machine, random_machine_text, random_overlay
 from tests.rings import long_beyond
 from tests.shrink import KEPT, keep, shrink
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.machine.machine import Machine

@@ -22,7 +22,7 @@ from tests.packed_elements import NARROW_WEIGHTS, PACKED_ELEMENTS
 from tests.rings import long_beyond
 from tests.tables import TABLES
 from tilewright.compiler.pipeline import compile_model
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import Machine

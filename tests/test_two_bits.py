@@ -12,8 +12,8 @@ from tests.compiler.models import conv_model, random_inputs, run_onnx
 from tests.compiler.narrow_weights import VERSIONS, with_narrow_weights
 from tests.compiler.pipelines import simulated
 from tests.test_simulator_equals_rtl import assert_equal
-from tilewright import host
 from tilewright.compiler.pipeline import compile_model
+from tilewright.host import tensors as host
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import place_regions

@@ -16,10 +16,10 @@ from tests.rings import slow_beyond
 from tests.test_simulator_equals_rtl import assert_equal
 from tests.types import BASE, MACHINES, NETWORKS, PAGE, Variant, right, row, taken, top1_rows
 from tests.types import with_narrow_weights as quantized
-from tilewright import host
 from tilewright.codesign.price.price import price_machine
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model
+from tilewright.host import tensors as host
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.program.program import Program, place_regions
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.errors import InputError
     from tilewright.evaluation.evaluate import Evaluation
     from tilewright.generation import Generated, generate
-    from tilewright.network_states import State, states
+    from tilewright.host.states import State, states
     from tilewright.program import Program, Result
     from tilewright.quantization.quantize import QuantizedModel, quantize
 
@@ -73,8 +73,8 @@ _HOMES = {
     "QuantizedModel": "tilewright.quantization.quantize",
     "quantize": "tilewright.quantization.quantize",
     "InputError": "tilewright.errors",
-    "State": "tilewright.network_states",
-    "states": "tilewright.network_states",
+    "State": "tilewright.host.states",
+    "states": "tilewright.host.states",
 }
 
 

@@ -112,7 +112,7 @@ def compare(
     """
     from tilewright.codesign.compare.comparison import compare_machines
     from tilewright.codesign.compare.machines import candidates
-    from tilewright.quantized_networks import read_quantized
+    from tilewright.quantization.networks import read_quantized
 
     _require_images(batch)
     _require_effort(effort)
@@ -154,7 +154,7 @@ def advise(
     """
     from tilewright.codesign.advise.advice import advise_machine
     from tilewright.codesign.advise.trials import NoAdvice
-    from tilewright.quantized_networks import read_quantized
+    from tilewright.quantization.networks import read_quantized
 
     _require_images(batch)
     _require_effort(effort)
@@ -198,7 +198,7 @@ def require(
     from tilewright.codesign.require.question import question
     from tilewright.codesign.require.requirement import require_machine
     from tilewright.isa.files.loader import shipped_machines
-    from tilewright.quantized_networks import read_quantized
+    from tilewright.quantization.networks import read_quantized
 
     asked = question(per_second, clock_mhz, area_mm2, logic_mm2)
     if asked.needs_price and not price:
@@ -229,7 +229,7 @@ def propose_instructions(
     """
     from tilewright.codesign.advise.trials import NoAdvice
     from tilewright.codesign.specialise.specialise import propose
-    from tilewright.quantized_networks import read_quantized
+    from tilewright.quantization.networks import read_quantized
 
     machine = machine_of(isa, overrides)
     try:
@@ -264,7 +264,7 @@ def specialise(
     """
     from tilewright.codesign.advise.trials import NoAdvice
     from tilewright.codesign.specialise.specialise import specialise_machine
-    from tilewright.quantized_networks import read_quantized
+    from tilewright.quantization.networks import read_quantized
 
     _require_effort(effort)
     if not budget > 0:
@@ -307,7 +307,7 @@ def evaluate(
     from tilewright.evaluation.evaluate import FLOAT, MODEL, evaluate_program, read_reference
     from tilewright.evaluation.metric import parse_metric
     from tilewright.evaluation.sources import read_data, read_labels
-    from tilewright.quantized_networks import read_quantized
+    from tilewright.quantization.networks import read_quantized
 
     parse_metric(metric)
     known = None if labels is None else read_labels(labels)

@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.advise_command import advise_command
-from tilewright.agents.command import mcp_command
-from tilewright.bundle_command import bundle_command
-from tilewright.compare_command import compare_command
-from tilewright.compile_command import compile_command
-from tilewright.doctor_command import doctor_command
-from tilewright.ending import run_to_end
-from tilewright.errors import InputError
-from tilewright.evaluation.command import evaluate_command
-from tilewright.explain.command import explain_command
-from tilewright.explore_command import explore_app
-from tilewright.isa.rare_collection import collect_rarely
-from tilewright.isa_commands import isa_app
-from tilewright.options import (
+from tilewright.commands.advise import advise_command
+from tilewright.commands.bundle import bundle_command
+from tilewright.commands.compare import compare_command
+from tilewright.commands.compare_values import compare_values_command
+from tilewright.commands.compile import compile_command
+from tilewright.commands.doctor import doctor_command
+from tilewright.commands.evaluate import evaluate_command
+from tilewright.commands.explain import explain_command
+from tilewright.commands.explore import explore_app
+from tilewright.commands.isa import isa_app
+from tilewright.commands.mcp import mcp_command
+from tilewright.commands.options import (
     Budget,
     Isa,
     Json,
@@ -40,21 +38,22 @@ from tilewright.options import (
     Set,
     Unchecked,
     load_program,
-    read_text,
     report,
     running,
     save_program,
     write_output,
     write_text,
 )
-from tilewright.plain_help import with_plain_help
-from tilewright.price_command import price_command
-from tilewright.profiles.command import profile_command
-from tilewright.quantize_command import quantize_command
-from tilewright.require_command import require_command
-from tilewright.rtl_command import rtl_command
-from tilewright.specialise_command import specialise_command
-from tilewright.values.command import compare_values_command
+from tilewright.commands.price import price_command
+from tilewright.commands.profile import profile_command
+from tilewright.commands.quantize import quantize_command
+from tilewright.commands.require import require_command
+from tilewright.commands.rtl import rtl_command
+from tilewright.commands.specialise import specialise_command
+from tilewright.errors import InputError
+from tilewright.isa.rare_collection import collect_rarely
+from tilewright.terminal.ending import run_to_end
+from tilewright.terminal.plain_help import with_plain_help
 
 if TYPE_CHECKING:
     from tilewright.program import Program, Result
@@ -155,9 +154,9 @@ def run(
     json: Json = None,
 ) -> None:
     """Run a compiled program on arrays."""
-    from tilewright.arrays import archive, read_arrays
-    from tilewright.tables import print_table
-    from tilewright.values.command import dump_tensors as dump
+    from tilewright.commands.compare_values import dump_tensors as dump
+    from tilewright.files.arrays import archive, read_arrays
+    from tilewright.terminal.tables import print_table
 
     _require_hardware(waves, on, from_cycle, layer)
     with running(program, on, isa, set, budget, waves is not None) as loaded:
@@ -288,11 +287,12 @@ def assemble(
     json: Json = None,
 ) -> None:
     """Assemble a text into a program for a machine."""
-    from tilewright.compile_report import region_sizes
+    from tilewright.commands.compile_report import region_sizes
+    from tilewright.files.whole import read_text
     from tilewright.isa.assembly.assembler import assemble as to_program
     from tilewright.isa.files.loader import load_machine
     from tilewright.program import Program
-    from tilewright.tables import print_table
+    from tilewright.terminal.tables import print_table
 
     machine = load_machine(isa, tuple(set or ()))
     program = Program(to_program(read_text(source), machine, source.name))
@@ -316,8 +316,8 @@ def operators(
     """List the ONNX operators that a machine can run, and in which form. The others run on the host."""
     from tilewright.compiler.partition.support import support_table
     from tilewright.isa.files.loader import load_machine
-    from tilewright.progress import progress
-    from tilewright.tables import print_table
+    from tilewright.terminal.progress import progress
+    from tilewright.terminal.tables import print_table
 
     machine = load_machine(isa, tuple(set or ()))
     with progress(f"asking the compiler for {machine.name}"):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tilewright.api import compile  # noqa: A004
 from tilewright.errors import USER_ERRORS, InputError, describe
-from tilewright.host import dram_image, read_outputs
+from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import MachineState

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.shown import html_table
-from tilewright.isa.program.partitioned import Value
+from tilewright.isa.program.partitioned import HostNode, Value
+from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.program import Tensor
-from tilewright.profiles.causes import largest_loss
+from tilewright.losses.causes import largest_loss
 from tilewright.profiles.report import headline
 from tilewright.simulator.run_profile import RunProfile, profile_from_json
-from tilewright.tables import format_value, percent
-
-if TYPE_CHECKING:
-    from tilewright.program import Program
+from tilewright.terminal.tables import format_value, percent
 
 
 def form_of(name: str, value: NDArray[Any] | Tensor | Value) -> str:
@@ -43,17 +42,19 @@ def result_html(outputs: Mapping[str, NDArray[Any]], profile: RunProfile | None)
     return "".join(parts)
 
 
-def program_html(program: Program) -> str:
-    """The program in a line, its layers with instructions by engine, and the nodes on the host with the reasons."""
-    rows, engines = [], list(program.machine.engines)
-    for binary in program.programs:
+def program_html(
+    headline: str, machine: Machine, programs: Sequence[Binary], host_nodes: Sequence[HostNode]
+) -> str:
+    """A program in a line, its layers with instructions by engine, and the nodes on the host with the reasons."""
+    rows, engines = [], list(machine.engines)
+    for binary in programs:
         serves = binary.provenance or (0,) * len(binary.instructions)
         for position, layer in enumerate(binary.layers):
             own = [one.engine.name for one, at in zip(binary.instructions, serves, strict=True) if at == position]
             rows.append((layer.name, layer.macs, *(own.count(engine) for engine in engines)))
-    parts = [f"<p>{escape(repr(program).strip('<>'))}</p>", table_html("Layers", ("layer", "MACs", *engines), rows)]
-    if program.host_nodes:
-        nodes = [(node.name, node.op_type, node.reason) for node in program.host_nodes]
+    parts = [f"<p>{escape(headline)}</p>", table_html("Layers", ("layer", "MACs", *engines), rows)]
+    if host_nodes:
+        nodes = [(node.name, node.op_type, node.reason) for node in host_nodes]
         parts.append(table_html("On the host", ("node", "operator", "reason"), nodes))
     return "".join(parts)
 

@@ -22,7 +22,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 from tilewright.api import compile, machine_of  # noqa: A004
 from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
-from tilewright.host_model import HostModel
+from tilewright.host.model import HostModel
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.machine.machine import Machine
 from tilewright.program import Program

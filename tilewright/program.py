@@ -10,11 +10,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tilewright.arrays import ArrayForm
-from tilewright.batches import Batches, batches_of
 from tilewright.errors import InputError
-from tilewright.execute import EXECUTORS
-from tilewright.host_segments import host_findings
+from tilewright.files.arrays import ArrayForm
+from tilewright.host.batches import Batches, batches_of
+from tilewright.host.check import host_findings
+from tilewright.host.execute import EXECUTORS
+from tilewright.host.segments import ProgramRun, Segments, forms_of, zeros
 from tilewright.isa.binary.partitioned_elf import any_to_bytes, load_any, save_any
 from tilewright.isa.check.checker import check
 from tilewright.isa.check.finding import Finding
@@ -25,7 +26,6 @@ from tilewright.isa.program.partitioned import HostNode, Partitioned, Value
 from tilewright.isa.program.program import Layer, Tensor
 from tilewright.isa.program.program import Program as Binary
 from tilewright.notebook import Profile, form_of, listed
-from tilewright.segments import ProgramRun, Segments, forms_of, zeros
 from tilewright.simulator.run_profile import RunProfile, profile_json
 
 
@@ -55,7 +55,7 @@ class Program:
         """What a notebook shows: the layers with their instructions, and what the host computes."""
         from tilewright.notebook import program_html
 
-        return program_html(self)
+        return program_html(repr(self).strip("<>"), self.machine, self.programs, self.host_nodes)
 
     @classmethod
     def load(cls, path: str | Path, machine: Machine | None = None, budgets: Budgets = DEFAULT_BUDGETS) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.interruption import end_at_once_on_interrupt
+from tilewright.terminal.interruption import end_at_once_on_interrupt
 
 
 def main() -> None:

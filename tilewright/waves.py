@@ -8,8 +8,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilewright.errors import InputError
-from tilewright.execute import profile_of
-from tilewright.host import dram_image, read_outputs
+from tilewright.host.execute import profile_of
+from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.program.faults import MachineFault
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.program import place_regions

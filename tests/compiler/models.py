@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from tilewright.host_products import with_exact_products
+from tilewright.host.products import with_exact_products
 
 OPSET = 17
 IR_VERSION = 8

@@ -19,7 +19,7 @@ from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.simplify import simplify
-from tilewright.host import dram_image, read_outputs
+from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine

@@ -14,7 +14,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.levels import GRAPH, NESTS
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import PASSES, chosen_passes, compile_model
-from tilewright.host import dram_image, read_outputs
+from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import place_regions

@@ -30,7 +30,7 @@ from tilewright.compiler.passes import in_order
 from tilewright.compiler.pipeline import PASSES, compile_model, pass_named, pass_names, resume
 from tilewright.compiler.rules import Fault, Rule
 from tilewright.compiler.tile.text import print_tiles
-from tilewright.host import dram_image, read_outputs
+from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine

@@ -23,7 +23,7 @@ from tests.test_simulator_equals_rtl import assert_equal
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.binary.elf import from_bytes

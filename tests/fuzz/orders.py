@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tests.fuzz.harness import WrongAnswer
-from tilewright.host import read_outputs
+from tilewright.host.tensors import read_outputs
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.program.faults import MachineFault
 from tilewright.isa.program.program import Program, place_regions

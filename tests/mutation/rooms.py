@@ -15,6 +15,8 @@ TESTED_ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "simulator/kernel": ("tests/simulator/kernel/test_*.py", "tests/simulator/test_cycles.py"),
     "simulator/templates": ("tests/simulator/test_*.py",),
     "rtl/templates": ("tests/rtl/test_*.py",),
+    "tilewright/losses": ("tests/tilewright/profiles/test_*.py",),
+    "tilewright/dumps": ("tests/tilewright/commands/test_compile.py",),
     "tilewright/templates": ("tests/tilewright/pictures/test_*.py", "tests/tilewright/profiles/test_*.py"),
     "isa/templates": ("tests/isa/templates/test_*.py", "tests/isa/test_timing.py", "tests/isa/files/test_loader.py"),
 }
@@ -40,7 +42,7 @@ SHARED: Mapping[str, tuple[str, ...]] = {
     ),
     "simulator": ("tests/simulator/test_*.py", "tests/test_random_programs.py"),
     "rtl": ("tests/rtl/test_*.py",),
-    "tilewright": ("tests/tilewright/test_*.py",),
+    "tilewright": ("tests/tilewright/test_*.py", "tests/tilewright/commands/test_*.py"),
 }
 """A few tests that see much of each package, quickest first."""
 

@@ -43,7 +43,7 @@ REASONS: Mapping[tuple[str, str, str], str] = {
         "self._writer: NDArray[np.int64] = np.full(depth, -2, np.int64)",
     ): "any negative number says that a word is from no write",
     (
-        "tilewright/compile_command.py",
+        "tilewright/commands/compile.py",
         "if TYPE_CHECKING:",
         "if not TYPE_CHECKING:",
     ): "the modules that only types need are imported at run time, too: commands start a little later",

@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from onnx.backend.test import BackendTest
 
-from tilewright.host_model import HostModel
+from tilewright.host.model import HostModel
 from tilewright.onnx_backend import NetworkRep, TilewrightBackend
 from tilewright.program import Program
 

@@ -11,7 +11,7 @@ from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
 from tests.generators import program_of, random_program
 from tilewright.compiler.pipeline import compile_model
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import make_instruction
 from tilewright.isa.program.program import Program, place_regions

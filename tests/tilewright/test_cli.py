@@ -20,7 +20,7 @@ from tilewright.isa.binary.elf import load, save
 from tilewright.isa.binary.elf_writer import tool_version
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program
-from tilewright.progress import warn_of_build
+from tilewright.terminal.progress import warn_of_build
 
 X = np.arange(16 * WORDS, dtype=np.int8).reshape(1, 16, WORDS, 1)
 

@@ -14,8 +14,8 @@ import pytest
 from tests.digits import FOLDER, MODEL
 from tests.mixed_networks import sandwich
 from tests.tilewright.command_line import Command
-from tilewright import doctor_command as module
 from tilewright import extras
+from tilewright.commands import doctor as module
 from tilewright.errors import InputError
 from tilewright.extras import EXTRAS, missing_package
 

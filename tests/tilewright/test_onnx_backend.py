@@ -18,7 +18,7 @@ from tests.onnx_backend.page import PAGE, QUANTISED, page, quantised, quantised_
 from tests.onnx_backend.results import Outcome, Place, by_name, run_backend_tests
 from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
-from tilewright.host_model import HostModel, in_oldest_opset
+from tilewright.host.model import HostModel, in_oldest_opset
 from tilewright.program import Program
 
 RANKS = (Place.FAILED, Place.HOST, Place.BOTH, Place.NPU)

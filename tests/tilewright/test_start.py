@@ -20,5 +20,5 @@ def test_help_loads_no_library_of_arrays_and_models() -> None:
 
 
 def test_the_compiler_is_loaded_without_the_simulator_and_the_hardware() -> None:
-    found = loaded("import tilewright.compile_report", {"numba", "onnxruntime", "amaranth", "scipy"})
+    found = loaded("import tilewright.commands.compile_report", {"numba", "onnxruntime", "amaranth", "scipy"})
     assert found == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import runpy
 import sys
 import tempfile
 from pathlib import Path
@@ -21,11 +22,10 @@ def main() -> None:
     """Run the command line in the folder."""
     folder, *words = sys.argv[1:]
     sys.argv = ["tilewright", *words]
-    from tilewright import start
     from tilewright.isa.folders.cache import cache_folder
 
     confine((Path(folder), cache_folder(), Path(tempfile.gettempdir()), *_installed()))
-    start.main()
+    runpy.run_module("tilewright", run_name="__main__")
 
 
 def confine(folders: tuple[Path, ...]) -> None:

@@ -22,22 +22,23 @@ INSTRUCTIONS = (
 )
 
 
-def server(root: Path) -> Server[Any]:
-    """A server whose tools read and write files below `root` only."""
+def server(root: Path, command_line: Any) -> Server[Any]:
+    """A server whose tools are commands, and read and write files below `root` only."""
+    known = tools(command_line)
 
     async def list_tools(context: ServerRequestContext[Any], params: Any) -> types.ListToolsResult:
         found = [
             types.Tool(name=tool.name, description=tool.description, input_schema=tool.schema())
-            for tool in tools().values()
+            for tool in known.values()
         ]
         return types.ListToolsResult(tools=found)
 
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        tool = tools().get(params.name)
+        tool = known.get(params.name)
         if tool is None:
-            return _refusal(f"no tool {params.name!r}; there are: {', '.join(tools())}")
+            return _refusal(f"no tool {params.name!r}; there are: {', '.join(known)}")
         try:
             words = tool.command(params.arguments or {}, root)
         except InputError as error:
@@ -57,9 +58,9 @@ def server(root: Path) -> Server[Any]:
     )
 
 
-async def serve(root: Path) -> None:
+async def serve(root: Path, command_line: Any) -> None:
     """Serve one client on standard input and output, until it hangs up."""
-    made = server(root)
+    made = server(root, command_line)
     async with stdio_server() as (read, write):
         await made.run(read, write, made.create_initialization_options())
 

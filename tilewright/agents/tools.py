@@ -5,12 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
-
-import typer
 
 from tilewright.errors import InputError
 
@@ -128,13 +125,9 @@ def _require_type(tool: str, of: Parameter, value: Any) -> None:
         raise InputError(f"{tool}: {of.name} is {value!r}; expected {JSON_TYPES[of.of]}")
 
 
-@cache
-def tools() -> dict[str, Tool]:
-    """All tools by name."""
-    from tilewright.cli import app
-
-    root: Any = typer.main.get_command(app)
-    return {name: _tool(name, words, root) for name, words in TOOLS.items()}
+def tools(command_line: Any) -> dict[str, Tool]:
+    """All tools by name, from the commands of a command line."""
+    return {name: _tool(name, words, command_line) for name, words in TOOLS.items()}
 
 
 def _tool(name: str, words: Sequence[str], command: Any) -> Tool:

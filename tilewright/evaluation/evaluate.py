@@ -16,7 +16,7 @@ from tilewright.errors import InputError
 from tilewright.evaluation.changes import Changes, changes_of
 from tilewright.evaluation.metric import Metric, parse_metric, require_classes
 from tilewright.evaluation.over_cores import Arrays, Way, answers
-from tilewright.host_model import HostModel
+from tilewright.host.model import HostModel
 from tilewright.program import Program
 
 MACHINE, MODEL, FLOAT = "machine", "model", "float"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.evaluation.changes import Changes
 from tilewright.evaluation.evaluate import FLOAT, MACHINE, MODEL, Evaluation
-from tilewright.tables import print_table, print_text
+from tilewright.terminal.tables import print_table, print_text
 
 TITLES = {MACHINE: "the machine", MODEL: "the model in ONNX Runtime", FLOAT: "the float model in ONNX Runtime"}
 

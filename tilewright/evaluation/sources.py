@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.arrays import read_arrays
 from tilewright.errors import InputError
+from tilewright.files.arrays import read_arrays
+from tilewright.host.segments import forms_of
 from tilewright.program import Program
-from tilewright.segments import forms_of
 
 
 def read_data(data: str | Path | Mapping[str, NDArray[Any]], program: Program) -> Mapping[str, NDArray[Any]]:

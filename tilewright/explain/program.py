@@ -22,7 +22,7 @@ from tilewright.profiles.flows import INPUT, flows
 from tilewright.profiles.report import for_images
 from tilewright.program import Program
 from tilewright.simulator.profile import instructions_of_layers, layers_of
-from tilewright.tables import print_table, print_text
+from tilewright.terminal.tables import print_table, print_text
 
 NEEDS_MODEL = (
     "Other tiles and instructions, the reasons, and what a changed machine would do take the model that it was "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.profiles.report import for_images
-from tilewright.tables import percent, print_table, print_text
+from tilewright.terminal.tables import percent, print_table, print_text
 
 
 def print_network(found: Mapping[str, Any], model: str) -> None:

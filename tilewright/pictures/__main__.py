@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.api import compile  # noqa: A004
-from tilewright.files import write_file
+from tilewright.files.whole import write_file
+from tilewright.html.machine import machine_picture
 from tilewright.isa.files.loader import load_machine
 from tilewright.pictures.array import array_picture
-from tilewright.pictures.machine import machine_picture
 from tilewright.pictures.times import memory_picture, steps_picture, tile_picture, waits_picture
 
 MODEL = "programs/digits/digits_int8.onnx"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
+from tilewright.html.svg import COLOURS, box, frames, picture, text
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.pictures.flow import ArrayFlow, Indices, Vector, array_flow
-from tilewright.pictures.svg import COLOURS, box, frames, picture, text
 from tilewright.program import Program
 from tilewright.simulator.values import simulate_values
 

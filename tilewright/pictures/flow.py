@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import InputError
+from tilewright.host.segments import ProgramRun
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
-from tilewright.segments import ProgramRun
 
 Indices = Mapping[str, int]
 

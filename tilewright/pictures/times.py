@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tilewright.host.segments import ProgramRun
+from tilewright.html.svg import COLOURS, arrow, box, picture, text
 from tilewright.isa.machine.engine import Engine, Template
-from tilewright.pictures.svg import COLOURS, arrow, box, picture, text
 from tilewright.profiles.lives import lives
 from tilewright.profiles.one_layer import TimedInstruction, timed_instructions
-from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.templates.table import facet_of
 

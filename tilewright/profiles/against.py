@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.profiles.causes import CAUSES, losses, parts
+from tilewright.losses.causes import CAUSES, losses, parts
 from tilewright.profiles.layers import distinct_names
-from tilewright.tables import percent, print_table
+from tilewright.terminal.tables import percent, print_table
 
 if TYPE_CHECKING:
     from tilewright.simulator.run_profile import LayerProfile, RunProfile

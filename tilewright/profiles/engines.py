@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tilewright.tables import print_table
+from tilewright.terminal.tables import print_table
 
 if TYPE_CHECKING:
     from tilewright.simulator.run_profile import RunProfile

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.host.segments import ProgramRun
 from tilewright.isa.check.footprint import Access, footprint
-from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright.host.segments import ProgramRun
 from tilewright.isa.assembly.disassembler import format_instruction
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.program.program import Program
-from tilewright.profiles.causes import MEANINGS, PRODUCTS, parts
-from tilewright.segments import ProgramRun
+from tilewright.losses.causes import MEANINGS, PRODUCTS, parts
 from tilewright.simulator.profile import instructions_of_layers, layers_of
-from tilewright.tables import percent, print_table
+from tilewright.terminal.tables import percent, print_table
 
 if TYPE_CHECKING:
     from tilewright.simulator.run_profile import LayerProfile

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tilewright.errors import InputError
-from tilewright.profiles.causes import CAUSES, MEANINGS, PRODUCTS, largest_loss, losses, parts
+from tilewright.losses.causes import CAUSES, MEANINGS, PRODUCTS, largest_loss, losses, parts
 from tilewright.profiles.engines import print_engines
 from tilewright.simulator.losses import Loss
-from tilewright.tables import percent, print_table, print_text, terminal_width
+from tilewright.terminal.tables import percent, print_table, print_text, terminal_width
 
 if TYPE_CHECKING:
     from tilewright.simulator.run_profile import LayerProfile, RunProfile

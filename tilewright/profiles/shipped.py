@@ -8,7 +8,7 @@ from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.simulator.run_profile import Resource, RunProfile
-from tilewright.tables import percent
+from tilewright.terminal.tables import percent
 
 HARDLY_USED = 0.25
 """Layers that the array bounds, and that use less of it, are those that another instruction may serve better."""

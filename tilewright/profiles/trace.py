@@ -13,11 +13,11 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tilewright.errors import InputError
+from tilewright.host.segments import ProgramRun
 from tilewright.isa.assembly.disassembler import format_instruction
 from tilewright.isa.program.program import Layer
 from tilewright.profiles.one_layer import TimedInstruction, timed_instructions
 from tilewright.profiles.traffic import Sample, live_words, queue_fills, transfer_rates
-from tilewright.segments import ProgramRun
 from tilewright.simulator.cycle_owners import cycle_owners
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 

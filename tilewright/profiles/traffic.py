@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.host.segments import ProgramRun
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.templates.table import works_of
 from tilewright.profiles.lives import Life, lives
-from tilewright.segments import ProgramRun
 from tilewright.simulator.cycles import simulate_cycles
 
 Sample = tuple[int, int]

@@ -117,7 +117,7 @@ def _cycles(programs: Sequence[Program], ideal: Ideal) -> int:
 
 def print_what_if(found: WhatIf, name: str, isa: str) -> None:
     """The bounds as a table, and what they leave out."""
-    from tilewright.tables import percent, print_table, print_text
+    from tilewright.terminal.tables import percent, print_table, print_text
 
     print(f"{name} on {isa}: {found.cycles:,} cycles.")
     print()

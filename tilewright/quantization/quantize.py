@@ -11,7 +11,7 @@ import onnx
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
-from tilewright.files import write_file
+from tilewright.files.whole import write_file
 from tilewright.isa.program.stored_types import DEFAULT_TYPE, WEIGHTS
 from tilewright.quantization.attempt import Settings, calibrated
 from tilewright.quantization.chosen_masks import CHOICE

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.arrays import read_arrays
 from tilewright.errors import InputError
+from tilewright.files.arrays import read_arrays
 from tilewright.isa.program.stored_types import REALS
 from tilewright.quantization.float_model import Input
 

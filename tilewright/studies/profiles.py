@@ -15,9 +15,9 @@ from tilewright.codesign.explore.space import Space
 from tilewright.codesign.explore.study import DONE, Entry, Study
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import read_network
+from tilewright.host.segments import ProgramRun
 from tilewright.isa.errors import did_you_mean
 from tilewright.profiles.page.page import page
-from tilewright.segments import ProgramRun
 from tilewright.simulator.run_profile import RunProfile
 
 LONGEST = 80

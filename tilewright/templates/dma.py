@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.isa.machine.engine import Direction, Engine
 from tilewright.isa.machine.machine import Machine
-from tilewright.profiles.colours import COLOURS
+from tilewright.losses.colours import COLOURS
 from tilewright.simulator.losses import Loss
 from tilewright.templates.facet import Facet
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.machine import Machine
-from tilewright.profiles.causes import PRODUCTS
-from tilewright.profiles.colours import COLOURS
+from tilewright.losses.causes import PRODUCTS
+from tilewright.losses.colours import COLOURS
 from tilewright.templates.facet import Facet
 
 

@@ -11,8 +11,8 @@ import onnx
 from numpy.typing import NDArray
 
 from tilewright.compiler.columns.elements import with_columns_apart
-from tilewright.host import dram_image
-from tilewright.host_model import HostModel
+from tilewright.host.model import HostModel
+from tilewright.host.tensors import dram_image
 from tilewright.isa.program.partitioned import HostSegment, Partitioned
 from tilewright.program import Program
 from tilewright.values.compiled import Compiled

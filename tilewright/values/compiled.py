@@ -15,10 +15,10 @@ from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import pass_names
 from tilewright.compiler.running import DECIDED
 from tilewright.compiler.select.cover import Selection
+from tilewright.dumps.selection_report import BEFORE, BEFORE_SUMS
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program as Binary
 from tilewright.program import Program
-from tilewright.selection_report import BEFORE, BEFORE_SUMS
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tilewright.compiler.columns.elements import with_columns_joined
 from tilewright.compiler.graph.graph import stored_shape
 from tilewright.compiler.nest.host_values import from_host
 from tilewright.compiler.nest.nest import Buffer
-from tilewright.host_model import HostModel
+from tilewright.host.model import HostModel
 from tilewright.isa.program.program import Tensor, in_stored_order
 from tilewright.isa.program.stored_types import STORED_TYPES
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tilewright.tables import print_table, print_text
+from tilewright.terminal.tables import print_table, print_text
 from tilewright.values.compare import Comparison, Difference
 from tilewright.values.culprit import WordRead
 

@@ -7,7 +7,7 @@ from onnx import TensorProto
 from tests.compiler.models import ModelBuilder, run_onnx
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.host_values import from_host, to_host
-from tilewright.host import pack, unpack
+from tilewright.host.tensors import pack, unpack
 from tilewright.isa.program.program import Tensor
 from tilewright.isa.program.scales import Scales
 

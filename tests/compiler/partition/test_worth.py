@@ -11,9 +11,9 @@ import pytest
 from tests.compiler.models import ModelBuilder, add_conv, random_inputs, run_onnx
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.partition.worth import ONLY_MOVES
+from tilewright.host.segments import Segments
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.partitioned import HostSegment, Partitioned
-from tilewright.segments import Segments
 
 VALUES = 8 * 6 * 6
 

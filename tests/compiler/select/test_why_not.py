@@ -19,9 +19,9 @@ from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.select.compared import instruction_verdicts
 from tilewright.compiler.select.search import computing_patterns
 from tilewright.compiler.select.why_not import Kind, Verdict
+from tilewright.dumps.selection_report import BEFORE, BEFORE_SELECTION
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine
-from tilewright.selection_report import BEFORE, BEFORE_SELECTION
 
 RNG = np.random.default_rng(8)
 

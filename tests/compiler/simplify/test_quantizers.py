@@ -23,7 +23,7 @@ from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.pipeline import compile_model
-from tilewright.host import dram_image, host_dtype, read_outputs
+from tilewright.host.tensors import dram_image, host_dtype, read_outputs
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.program.program import place_regions

@@ -19,7 +19,7 @@ from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.stripes.chain import Chain, chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
-from tilewright.host import dram_image
+from tilewright.host.tensors import dram_image
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import place_regions

@@ -13,9 +13,9 @@ from hypothesis import strategies
 from hypothesis.strategies import DrawFn
 
 from tests.fuzz.harness import Outcome, Target, WrongAnswer
-from tests.tilewright.test_arrays_fuzz import DAMAGES, valid
-from tilewright.arrays import read_arrays
+from tests.tilewright.files.test_arrays_fuzz import DAMAGES, valid
 from tilewright.errors import InputError
+from tilewright.files.arrays import read_arrays
 
 
 @dataclass(frozen=True)

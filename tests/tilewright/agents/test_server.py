@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import typer
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import CallToolResult
 
@@ -20,6 +21,9 @@ from tests.compiler.models import conv_model
 from tests.tilewright.command_line import Command
 from tilewright.agents.server import server
 from tilewright.agents.tools import TOOLS, tools
+from tilewright.cli import app
+
+COMMAND_LINE = typer.main.get_command(app)
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def root(tmp_path: Path) -> Path:
 
 def asked(root: Path, ask: Callable[[Client], Awaitable[Any]]) -> Any:
     async def run() -> Any:
-        async with Client(server(root)) as client:
+        async with Client(server(root, COMMAND_LINE)) as client:
             return await ask(client)
 
     return asyncio.run(run())
@@ -51,7 +55,8 @@ def text(result: CallToolResult) -> str:
 
 def test_lists_the_tools_with_their_schemas(root: Path) -> None:
     found = asked(root, lambda client: client.list_tools()).tools
-    assert {tool.name: tool.input_schema for tool in found} == {name: tools()[name].schema() for name in TOOLS}
+    known = tools(COMMAND_LINE)
+    assert {tool.name: tool.input_schema for tool in found} == {name: known[name].schema() for name in TOOLS}
 
 
 def test_an_answer_is_what_a_person_reads_and_the_same_as_json(root: Path, tilewright: Command) -> None:

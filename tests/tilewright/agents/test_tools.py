@@ -8,15 +8,19 @@ from typing import Any
 
 import jsonschema
 import pytest
+import typer
 
 from tests.tilewright.command_line import Command
 from tilewright.agents.tools import LEFT_OUT, TOOLS, tools
+from tilewright.cli import app
 from tilewright.errors import InputError
+
+COMMAND_LINE = typer.main.get_command(app)
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_schema_is_one_and_has_each_option_of_the_command(tilewright: Command, name: str) -> None:
-    tool = tools()[name]
+    tool = tools(COMMAND_LINE)[name]
     jsonschema.Draft202012Validator.check_schema(tool.schema())
     shown = re.findall(r"^│ (?:[* ]  )?(--[\w-]+)", tilewright(*tool.words, "--help").out, re.MULTILINE)
     options = {of.option for of in tool.parameters if of.option is not None}
@@ -24,7 +28,7 @@ def test_a_schema_is_one_and_has_each_option_of_the_command(tilewright: Command,
 
 
 def test_a_schema_says_what_the_signature_says() -> None:
-    found = tools()["advise"].schema()
+    found = tools(COMMAND_LINE)["advise"].schema()
     assert found["required"] == ["networks", "isa"]
     assert found["properties"]["networks"] == {
         "type": "array",
@@ -39,10 +43,10 @@ def test_a_schema_says_what_the_signature_says() -> None:
 
 def test_a_call_becomes_words(tmp_path: Path) -> None:
     arguments = {"networks": ["a.onnx", "-b.onnx"], "isa": "base16", "no_price": True, "only": ["dram"], "top": None}
-    assert tools()["advise"].command(arguments, tmp_path) == [
+    assert tools(COMMAND_LINE)["advise"].command(arguments, tmp_path) == [
         "advise", "--isa=base16", "--no-price", "--only=dram", "--", "a.onnx", "-b.onnx",
     ]  # fmt: skip
-    assert "--no-price" not in tools()["advise"].command({**arguments, "no_price": False}, tmp_path)
+    assert "--no-price" not in tools(COMMAND_LINE)["advise"].command({**arguments, "no_price": False}, tmp_path)
 
 
 OUTSIDE: dict[str, dict[str, Any]] = {
@@ -60,7 +64,7 @@ def test_a_path_outside_of_the_folder_is_refused(tmp_path: Path, name: str) -> N
     root.mkdir()
     (root / "linked").symlink_to(tmp_path)
     with pytest.raises(InputError, match="outside of the folder that this server may use; give a path below it$"):
-        tools()[name].command(OUTSIDE[name], root)
+        tools(COMMAND_LINE)[name].command(OUTSIDE[name], root)
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -75,5 +79,5 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 def test_wrong_arguments_are_refused(tmp_path: Path, case: str) -> None:
     arguments, message = WRONG[case]
     with pytest.raises(InputError) as refused:
-        tools()["price"].command(arguments, tmp_path)
+        tools(COMMAND_LINE)["price"].command(arguments, tmp_path)
     assert str(refused.value).startswith(message)

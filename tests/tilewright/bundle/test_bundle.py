@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 import tilewright as package
 from programs.networks.registry import int8_network
 from tests.tilewright.command_line import Command
-from tilewright import host
 from tilewright.bundle.bundle import bundle_files
 from tilewright.bundle.c_text import c_names, string
 from tilewright.bundle.network_c import arena_places, ports_of
 from tilewright.bundle.vector_c import random_inputs
 from tilewright.errors import InputError
+from tilewright.host import tensors as host
 from tilewright.isa.program.program import place_regions
 from tilewright.program import Program
 from tilewright.rtl.registers import register_map

@@ -13,12 +13,12 @@ import pytest
 
 from tilewright.api import compile  # noqa: A004
 from tilewright.errors import InputError
+from tilewright.host.segments import ProgramRun
+from tilewright.html.machine import machine_picture
 from tilewright.isa.files.loader import load_machine
 from tilewright.pictures.__main__ import DECODER, pictures
 from tilewright.pictures.array import MACHINE, PROGRAM, small_flow, small_inputs, small_program
 from tilewright.pictures.flow import array_flow
-from tilewright.pictures.machine import machine_picture
-from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 
 NAMES = ("array.svg", "machine.svg", "waits.svg", "tile.svg", "memory.svg", "token.svg")

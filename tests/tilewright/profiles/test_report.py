@@ -15,8 +15,8 @@ from tests.compiler.models import conv_model
 from tests.tilewright.command_line import Command
 from tilewright.api import compile  # noqa: A004
 from tilewright.errors import InputError
+from tilewright.losses.causes import CAUSES, largest_loss, losses
 from tilewright.profiles.against import by_cause, by_layer
-from tilewright.profiles.causes import CAUSES, largest_loss, losses
 from tilewright.profiles.report import View, headline, layer_named, time_of
 from tilewright.program import Program
 from tilewright.simulator.losses import Loss

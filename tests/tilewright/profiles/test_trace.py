@@ -13,13 +13,13 @@ from tests.engines import ENGINES
 from tests.generators import random_program
 from tilewright.api import compile  # noqa: A004
 from tilewright.errors import InputError
+from tilewright.host.segments import ProgramRun
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Layer, dram_bytes
 from tilewright.profiles import trace
 from tilewright.profiles.trace import trace_bytes
 from tilewright.profiles.traffic import live_words, queue_fills, transfer_rates
 from tilewright.program import Program
-from tilewright.segments import ProgramRun
 
 
 @dataclass

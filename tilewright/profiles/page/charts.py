@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
 
+from tilewright.host.segments import ProgramRun
 from tilewright.html.document import INK, empty_chart
 from tilewright.isa.machine.machine import Machine
-from tilewright.profiles.causes import MEANINGS, parts
-from tilewright.profiles.colours import COLOURS
+from tilewright.losses.causes import MEANINGS, parts
+from tilewright.losses.colours import COLOURS
 from tilewright.profiles.layers import distinct_names
 from tilewright.profiles.lives import Life, lives
-from tilewright.segments import ProgramRun
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.profile import layers_of
 from tilewright.simulator.run_profile import Resource, RunProfile

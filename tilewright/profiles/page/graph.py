@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from tilewright.host.segments import ProgramRun
 from tilewright.profiles.flows import INPUT, Flow, flows
 from tilewright.profiles.page.hosts import HostPart
-from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import layers_of
 from tilewright.simulator.run_profile import LayerProfile, RunProfile
-from tilewright.tables import percent
+from tilewright.terminal.tables import percent
 
 BOX_WIDTH, BOX_HEIGHT, COLUMN, ROW = 250, 24, 320, 42
 LEFT, TOP = 16, 12

@@ -8,23 +8,23 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from tilewright.host.segments import ProgramRun
 from tilewright.html.document import document, drawn
+from tilewright.html.machine import machine_picture
 from tilewright.html.wide import wide
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.show import Table, tables
 from tilewright.isa.program.program import MODEL
-from tilewright.pictures.machine import machine_picture
-from tilewright.profiles.causes import CAUSES, MEANINGS, losses
-from tilewright.profiles.colours import COLOURS
+from tilewright.losses.causes import CAUSES, MEANINGS, losses
+from tilewright.losses.colours import COLOURS
 from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_line
 from tilewright.profiles.page.graph import Spans, network_graph
 from tilewright.profiles.page.hosts import HostPart, hosts_card
 from tilewright.profiles.report import View, headline
-from tilewright.segments import ProgramRun
 from tilewright.simulator.cycle_owners import layer_span
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.simulator.run_profile import RunProfile
-from tilewright.tables import format_value, percent
+from tilewright.terminal.tables import format_value, percent
 
 FOLDER = Path(__file__).parent
 

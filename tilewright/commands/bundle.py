@@ -1,0 +1,50 @@
+"""`tilewright bundle`: a program as C for a product."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.commands.options import Budget, ProgramFile, load_program
+
+Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder; it may exist.")]
+
+
+def bundle_command(
+    program: ProgramFile,
+    output: Folder,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Of files and functions in C; the program's if left out.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="FILE", help="Inputs of the test vector: an .npz file.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Without --data: from which inputs are drawn.")] = 0,
+    data_apart: Annotated[
+        bool,
+        typer.Option("--bin", help="Program and weights as .bin files that an assembler includes, not as C text."),
+    ] = False,
+    simulate: Annotated[
+        bool,
+        typer.Option("--simulate", help="Also compile it here and run it on the simulated hardware (extra `rtl`)."),
+    ] = False,
+    budget: Budget = None,
+) -> None:
+    """Write a program as C99 without heap or operating system: network, driver, a test vector, and a main."""
+    from tilewright.bundle.bundle import bundle_files
+    from tilewright.files.arrays import read_arrays
+    from tilewright.files.whole import write_file
+
+    loaded = load_program(program, None, None, budget)
+    given = None if data is None else read_arrays(data, loaded.require_inputs)
+    files = bundle_files(loaded, name or program.stem, given, seed, data_apart)
+    output.mkdir(parents=True, exist_ok=True)
+    for file, content in files.items():
+        write_file(output / file, content)
+    typer.echo(f"{output}: {len(files)} files; `make -C {output} BOARD=-DBOARD_REGISTERS=0x…` builds them")
+    if simulate:
+        from tilewright.bundle.simulated import run_simulated
+
+        typer.echo(run_simulated(loaded.machine, files), nl=False)

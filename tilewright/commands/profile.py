@@ -1,0 +1,233 @@
+"""`tilewright profile`: where the cycles of a program go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.commands.options import (
+    ON_TERMINAL,
+    Budget,
+    Json,
+    OptionalIsa,
+    ProgramFile,
+    Set,
+    Unchecked,
+    report,
+    running,
+    write_output,
+)
+from tilewright.commands.price import print_energy, program_energy
+from tilewright.errors import InputError
+from tilewright.profiles.report import ORDERS, Order, View, layer_named, print_profile
+
+if TYPE_CHECKING:
+    from tilewright.host.segments import ProgramRun
+    from tilewright.profiles.what_if import Choice, WhatIf
+    from tilewright.program import Program
+    from tilewright.simulator.run_profile import RunProfile
+
+
+On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim or rtl.")]
+Sort = Annotated[str, typer.Option("--sort", metavar="ORDER", help="The order of layers: program, cycles or loss.")]
+Top = Annotated[
+    int | None, typer.Option("--top", metavar="NUMBER", min=1, help="Show so many layers (instructions of one).")
+]
+OneLayer = Annotated[
+    str | None, typer.Option("--layer", metavar="NAME", help="Only this layer, with its instructions.")
+]
+Against = Annotated[
+    Path | None, typer.Option("--against", metavar="PROGRAM", help="Compare with another compiled program.")
+]
+Clock = Annotated[
+    float | None, typer.Option("--clock", metavar="MHZ", help="The machine's clock, to print time beside cycles.")
+]
+Energy = Annotated[
+    bool, typer.Option("--energy", help="Add the energy by layer; to price the machine takes a minute once.")
+]
+Trace = Annotated[
+    Path | None,
+    typer.Option("--trace", metavar="FILE", help="Write a time line for Perfetto; with --layer, of that layer."),
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, one file for any browser.")
+]
+Ideals = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--what-if",
+        metavar="PART=IDEAL",
+        help="The most that work on a part could bring: bus=inf, latency=0, array=inf, …; all is each by itself.",
+    ),
+]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a line a layer; - is standard output.")]
+
+
+def profile_command(
+    program: ProgramFile,
+    on: On = "sim",
+    sort: Sort = "program",
+    top: Top = None,
+    layer: OneLayer = None,
+    against: Against = None,
+    clock: Clock = None,
+    energy: Energy = False,
+    trace: Trace = None,
+    html: Html = None,
+    csv: Csv = None,
+    what_if: Ideals = None,
+    isa: OptionalIsa = None,
+    set: Set = None,  # noqa: A002
+    unchecked: Unchecked = False,
+    budget: Budget = None,
+    json: Json = None,
+) -> None:
+    """Show where the cycles go: by layer, by cause and by engine."""
+    _require_one_stream(csv, html, json, trace)
+    view = View(_order(sort), top, _clock(clock))
+    _require_alone(what_if, against, layer)
+    with running(program, on, isa, set, budget) as loaded:
+        choices = _choices(loaded, what_if or ())
+        runs = loaded.runs(on, unchecked)
+    found = loaded.profile_of(runs)
+    energies = program_energy(loaded, program.name, view.clock_mhz) if energy else None
+    notes = _notes(loaded, found, energies)
+    bounds = _bounds(runs, found.cycles, choices)
+    position = None if layer is None else found.layers.index(layer_named(found, layer))
+    if trace is not None:
+        _write_trace(trace, runs, position)
+    if html is not None:
+        _write_page(html, program.name, loaded, runs, view, notes)
+    if csv is not None:
+        _write_csv(csv, found)
+    is_free = report(_as_json(found, energies, bounds), json)
+    if not is_free or ON_TERMINAL in (csv, trace, html):
+        return
+    if against is not None:
+        with running(against, on, isa, set, budget) as other:
+            compared = other.run_profile(on, unchecked)
+        _print_against(found, compared, program, against)
+    elif position is not None:
+        _print_layer(found, runs, position, top)
+    elif bounds is not None:
+        _print_bounds(bounds, program, found.isa)
+    else:
+        _print_profile(found, view, notes)
+    if energies is not None:
+        print_energy(energies)
+
+
+def _as_json(found: RunProfile, energies: dict[str, Any] | None, bounds: WhatIf | None) -> dict[str, Any]:
+    """What `report` takes: the profile, with energies and bounds where they are asked for."""
+    from tilewright.simulator.run_profile import profile_json
+
+    value = profile_json(found)
+    if energies is not None:
+        value["energy"] = energies
+    if bounds is not None:
+        value["what_if"] = bounds.as_json()
+    return value
+
+
+def _require_one_stream(*files: Path | None) -> None:
+    if files.count(ON_TERMINAL) > 1:
+        raise typer.BadParameter(
+            "only one of --csv, --html, --json and --trace can be standard output: give the others files"
+        )
+
+
+def _require_alone(what_if: list[str] | None, against: Path | None, layer: str | None) -> None:
+    if what_if and (against is not None or layer is not None):
+        raise typer.BadParameter("--what-if is about one whole program: leave out --against and --layer")
+
+
+def _choices(program: Program, questions: Sequence[str]) -> list[Choice]:
+    """The ideal parts that are asked for; without any, what they are is not loaded."""
+    if not questions:
+        return []
+    from tilewright.profiles.what_if import choices_of
+
+    return choices_of(program.machine, questions)
+
+
+def _bounds(runs: Sequence[ProgramRun], cycles: int, choices: Sequence[Choice]) -> WhatIf | None:
+    if not choices:
+        return None
+    from tilewright.profiles.what_if import what_if
+
+    return what_if([run.program for run in runs], cycles, choices)
+
+
+def _print_bounds(bounds: WhatIf, program: Path, isa: str) -> None:
+    from tilewright.profiles.what_if import print_what_if
+
+    print_what_if(bounds, program.name, isa)
+
+
+def _order(sort: str) -> Order:
+    for order in ORDERS:
+        if order == sort:
+            return order
+    raise InputError(f"no order {sort!r}; --sort takes: {', '.join(ORDERS)}")
+
+
+def _clock(clock: float | None) -> float | None:
+    if clock is not None and not 0 < clock < float("inf"):
+        raise InputError(f"a clock of {clock:g} MHz; --clock takes a number above 0")
+    return clock
+
+
+def _write_trace(path: Path, runs: Sequence[ProgramRun], layer: int | None) -> None:
+    from tilewright.profiles.trace import trace_bytes
+
+    write_output(path, trace_bytes(runs, layer))
+
+
+def _notes(loaded: Program, profile: RunProfile, energies: dict[str, Any] | None) -> tuple[str, ...]:
+    """The power, if energies are known, and what shipped machines have for layers that hardly use the array."""
+    from tilewright.codesign.price.report import power_line
+    from tilewright.profiles.shipped import shipped_advice
+
+    power = () if energies is None else (power_line(energies),)
+    return (*power, *shipped_advice(profile, loaded.machine))
+
+
+def _write_page(
+    path: Path, name: str, loaded: Program, runs: Sequence[ProgramRun], view: View, notes: Sequence[str]
+) -> None:
+    from tilewright.profiles.page.hosts import host_parts
+    from tilewright.profiles.page.page import page
+
+    profile = loaded.profile_of(runs)
+    write_output(path, page(f"{name} on {profile.isa}", profile, runs, view, host_parts(loaded.network), notes))
+
+
+def _write_csv(path: Path, profile: RunProfile) -> None:
+    from tilewright.profiles.csv import layers_csv
+
+    write_output(path, layers_csv(profile.layers))
+
+
+def _print_against(profile: RunProfile, other: RunProfile, program: Path, against: Path) -> None:
+    """Two profiles under the names of their files; under their paths where the names are equal."""
+    from tilewright.profiles.against import print_against
+
+    names = (program.name, against.name) if program.name != against.name else (str(program), str(against))
+    print_against(profile, other, *names)
+
+
+def _print_layer(profile: RunProfile, runs: Sequence[ProgramRun], position: int, top: int | None) -> None:
+    from tilewright.profiles.one_layer import instructions_of_layer, print_layer, run_of_layer
+
+    timed = instructions_of_layer(runs, position)
+    print_layer(profile.layers[position], run_of_layer(runs, position)[0].program, timed, top)
+
+
+def _print_profile(profile: RunProfile, view: View, notes: Sequence[str]) -> None:
+    from tilewright.commands.compile_report import print_host_nodes
+
+    print_profile(profile, view, notes)
+    print_host_nodes(profile.host_nodes)

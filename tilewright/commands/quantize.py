@@ -1,0 +1,207 @@
+"""`tilewright quantize`, and what it shows: each layer's signal-to-noise ratio, and the layers that hurt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.commands.options import CALIBRATION_HELP, Json, Output, Seed, Shape, report, write_output
+from tilewright.files.kinds import require_models
+
+if TYPE_CHECKING:
+    from tilewright.compiler.importers.input_shapes import Shapes
+    from tilewright.quantization.quantize import QuantizedModel
+
+
+def quantize_command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A float ONNX model.")],
+    calibration: Annotated[str, typer.Option("--calibration", metavar="FILE", help=CALIBRATION_HELP)],
+    output: Output,
+    method: Annotated[
+        str, typer.Option("--method", metavar="METHOD", help="How to find ranges: minmax, percentile or entropy.")
+    ] = "minmax",
+    percentile: Annotated[
+        float | None,
+        typer.Option(
+            "--percentile",
+            metavar="PERCENT",
+            help="The percentage of values that --method percentile keeps; 99.999 by default.",
+        ),
+    ] = None,
+    activations: Annotated[
+        str | None,
+        typer.Option(
+            "--activations", metavar="TYPE", help="The type of activations, such as int16; default: signed, eight bits."
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights", metavar="TYPE", help="The type of weights of products, such as int4; default: eight bits."
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="NODE",
+            help="Leave a node, or all of an operator, in float; auto leaves those that hurt most. May be repeated.",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse a network in which a layer's own range costs more than 6 dB.")
+    ] = False,
+    shape: Shape = None,
+    seed: Seed = 0,
+    json: Json = None,
+) -> None:
+    """Quantise a float ONNX model to integers (QDQ form), and show how much each layer loses."""
+    from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.isa.program.stored_types import DEFAULT_TYPE
+    from tilewright.quantization.quantize import quantize
+    from tilewright.quantization.ranges import DEFAULT_PERCENTILE
+    from tilewright.terminal.progress import progress
+
+    if percentile is not None and method != "percentile":
+        raise typer.BadParameter("only --method percentile takes it", param_hint="--percentile")
+    require_models([model])
+    with progress(f"quantising {model.name}"):
+        quantized = quantize(
+            model,
+            calibration,
+            method=method,
+            percentile=DEFAULT_PERCENTILE if percentile is None else percentile,
+            activations=activations or DEFAULT_TYPE.name,
+            weights=weights or DEFAULT_TYPE.name,
+            shapes=parse_shapes(shape or ()),
+            seed=seed,
+            keep=keep or (),
+            strict=strict,
+        )
+    write_output(output, quantized.content)
+    print_warnings(quantized)
+    summary = quantize_summary(quantized)
+    if report({"model": str(model), "output": str(output), **summary}, json, output):
+        print_quantize_summary(f"{output}: {_calibrated(summary)}{_losing(summary)}", summary)
+
+
+def quantize_on_the_way(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:
+    """A float model, quantised as other commands do with --calibration; its warnings on standard error."""
+    from tilewright.quantization.quantize import quantize
+    from tilewright.terminal.progress import progress
+
+    with progress(f"quantising {model.name}"):
+        quantized = quantize(model, calibration, shapes=shapes, seed=seed)
+    print_warnings(quantized)
+    return quantized
+
+
+def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
+    """The layers with their ratios, those that hurt, and how the network was calibrated."""
+    parts = quantized.parts
+    return {
+        "method": quantized.method,
+        "activations": quantized.activations,
+        "weights": quantized.weights,
+        "samples": quantized.samples,
+        "seed": quantized.seed,
+        "warnings": list(quantized.warnings),
+        "layers": [
+            {
+                "name": layer.name,
+                "nodes": list(layer.nodes),
+                "operators": list(layer.operators),
+                "tensor": layer.tensor,
+                "part": parts.get(layer.tensor),
+                "snr_db": _rounded(layer.snr_db),
+                "drop_db": _rounded(layer.drop_db),
+                "own_db": _rounded(layer.own_db),
+            }
+            for layer in quantized.layers
+        ],
+        "losses": [{"name": loss.name, "loses_db": _rounded(loss.loses_db)} for loss in quantized.losses],
+        "hurting": [layer.name for layer in quantized.hurting],
+        "pieces": [
+            {"name": curve.name, "count": curve.count, "gain_db": _rounded(curve.gain_db)} for curve in quantized.pieces
+        ],
+        "kept": [{"nodes": list(kept.nodes), "gain_db": _rounded(kept.gain_db)} for kept in quantized.kept],
+    }
+
+
+def print_warnings(quantized: QuantizedModel) -> None:
+    for warning in quantized.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def print_quantize_summary(title: str, summary: dict[str, Any]) -> None:
+    """A row for each layer, of a recurrence's steps the lowest ratio; then the layers that hurt, the worst first."""
+    from tilewright.terminal.tables import print_table
+
+    rows = [
+        (_named(layer, count), "+".join(layer["operators"]), _decibel(layer["snr_db"]), _drop(layer["drop_db"]))
+        for layer, count in _lowest_of_steps(summary["layers"])
+    ]
+    print_table(title, ("layer", "operators", "SNR in dB", "drop in dB"), rows, title_in_one_line=True)
+    typer.echo(f"\n{hurting_line(summary)}")
+    for curve in summary["pieces"]:
+        typer.echo(f"in {curve['count']} pieces: {curve['name']} gains {curve['gain_db']:.1f} dB")
+    for kept in summary["kept"]:
+        gain = "" if kept["gain_db"] is None else f": the worst output gains {kept['gain_db']:.1f} dB"
+        typer.echo(f"kept in float: {', '.join(kept['nodes'])}{gain}")
+
+
+def _lowest_of_steps(layers: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], int]]:
+    """Of the layers that are one part of several steps, the one with the lowest ratio, and how many there are."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for layer in layers:
+        groups.setdefault(layer["part"] or layer["tensor"], []).append(layer)
+    return [(min(group, key=_ratio), len(group)) for group in groups.values()]
+
+
+def _ratio(layer: Mapping[str, Any]) -> float:
+    return math.inf if layer["snr_db"] is None else float(layer["snr_db"])
+
+
+def _named(layer: Mapping[str, Any], count: int) -> str:
+    return layer["name"] if count == 1 else f"{layer['name']} (lowest of {count})"
+
+
+def hurting_line(summary: dict[str, Any]) -> str:
+    """One line that names the layers that hurt."""
+    drops = {layer["name"]: layer["drop_db"] for layer in summary["layers"]}
+    if not summary["hurting"]:
+        return "no layer doubles the noise of its operands"
+    return "layers that hurt most: " + ", ".join(f"{name} (-{drops[name]:.1f} dB)" for name in summary["hurting"])
+
+
+def _losing(summary: dict[str, Any]) -> str:
+    """What loses more than 6 dB, for the first line."""
+    from tilewright.quantization.noise import MOST_NAMED, TOO_MUCH_DB
+
+    found = [f"{loss['name']} ({loss['loses_db']:.1f})" for loss in summary["losses"]]
+    more = "" if len(found) <= MOST_NAMED else f" and {len(found) - MOST_NAMED} more"
+    return f"; more than {TOO_MUCH_DB:g} dB lost: {', '.join(found[:MOST_NAMED])}{more}" if found else ""
+
+
+def _calibrated(summary: dict[str, Any]) -> str:
+    count = summary["samples"]
+    types = summary["activations"]
+    if summary["weights"] != types:
+        types = f"{types}, {summary['weights']} weights"
+    return f"{types}, {summary['method']} over {count} sample{'s' * (count != 1)}"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def _decibel(value: float | None) -> str:
+    return "exact" if value is None else f"{value:.1f}"
+
+
+def _drop(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

@@ -1,0 +1,148 @@
+"""`tilewright specialise`: which new instructions a machine should have for these networks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.commands.options import (
+    Calibration,
+    Effort,
+    Isa,
+    Jobs,
+    Json,
+    Networks,
+    OptionalOutput,
+    Seed,
+    Set,
+    Shape,
+    report,
+    write_output,
+)
+from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from tilewright.codesign.specialise.specialise import Proposal, Specialised
+
+Area = Annotated[
+    str,
+    typer.Option("--area", metavar="SHARE", help="How much logic the instructions may add, such as +10%."),
+]
+HeldOut = Annotated[
+    list[Path] | None,
+    typer.Option("--holdout", metavar="NET", help="Show what it does to this network, which has no say in the choice."),
+]
+Propose = Annotated[
+    int | None,
+    typer.Option("--propose", metavar="NUMBER", min=1, help="Only list so many candidates; choose nothing."),
+]
+NoControl = Annotated[bool, typer.Option("--no-control", help="Do not look for what else the same area would buy.")]
+
+
+def specialise_command(
+    networks: Networks,
+    isa: Isa,
+    area: Area = "+10%",
+    holdout: HeldOut = None,
+    propose: Propose = None,
+    no_control: NoControl = False,
+    output: OptionalOutput = None,
+    set: Set = None,  # noqa: A002
+    effort: Effort = 1,
+    jobs: Jobs = None,
+    shape: Shape = None,
+    calibration: Calibration = None,
+    seed: Seed = 0,
+    json: Json = None,
+) -> None:
+    """Find new instructions for a machine, and what each is worth to these networks.
+
+    Candidates are what layers do in several instructions, or on a few elements of the array. Each is priced, and the
+    networks are compiled and simulated with it; of the sets within the budget the best is chosen. --output writes a
+    machine's file with it. Takes minutes; stop it with Ctrl-C, and the same command goes on where it stopped.
+    """
+    from tilewright.api import propose_instructions, specialise
+    from tilewright.commands.quantize import print_warnings
+    from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.isa.folders.cache import cache_folder
+    from tilewright.terminal.progress import counting
+
+    extends = _extends(isa, output, bool(set))
+    shapes = parse_shapes(shape or ())
+    budget = share(area)
+    if propose is not None:
+        found = propose_instructions(networks, isa, set or (), shapes, calibration, seed, print_warnings)
+        _print_proposal(found, propose, json)
+        return
+    with counting("trying instructions") as (done, say):
+        answer = specialise(
+            networks, isa, budget, holdout or (), set or (), effort, not no_control, shapes, jobs, done,
+            calibration, seed, print_warnings, say, cache_folder() / "trials",
+        )  # fmt: skip
+    _print(answer, json)
+    if output is not None:
+        _write(answer, extends, output, [path.stem for path in networks])
+
+
+def share(text: str) -> float:
+    """0.1 of `+10%`; raises InputError for what is no share above 0."""
+    try:
+        found = float(text.removeprefix("+").removesuffix("%")) / 100 if text.endswith("%") else -1.0
+    except ValueError:
+        found = -1.0
+    if not 0 < found < float("inf"):
+        raise InputError(f"--area {text}: expected how much logic the instructions may add, such as +10%")
+    return found
+
+
+def _extends(isa: str, output: Path | None, is_set: bool) -> str:
+    """The machine as a file beside the output names it. Raises InputError where it cannot."""
+    if output is None or not Path(isa).suffix:
+        extends = isa
+    else:
+        extends = os.path.relpath(isa, output.parent)
+    if output is not None and is_set:
+        raise InputError("--output with --set: the file extends a machine; put the settings into a file and name that")
+    return extends
+
+
+def _print_proposal(found: Proposal, top: int, json: Path | None) -> None:
+    from tilewright.codesign.specialise.tables import proposal_lines, proposal_tables
+    from tilewright.terminal.tables import print_tables, print_text
+
+    if report(found.as_json(), json):
+        tables = proposal_tables(found, top)
+        print_tables(tables)
+        if tables:
+            print()
+        for line in proposal_lines(found, top):
+            print_text(line)
+
+
+def _print(found: Specialised, json: Path | None) -> None:
+    from tilewright.codesign.specialise.tables import lines, tables
+    from tilewright.terminal.tables import print_tables, print_text
+
+    if report(found.as_json(), json):
+        shown = tables(found)
+        print_tables(shown)
+        if shown:
+            print()
+        for line in lines(found):
+            print_text(line)
+
+
+def _write(found: Specialised, extends: str, output: Path, networks: list[str]) -> None:
+    from tilewright.codesign.specialise.overlay import overlay_text
+    from tilewright.codesign.specialise.tables import sentence
+    from tilewright.terminal.tables import print_text
+
+    chosen = [each.candidate for each in found.choice.chosen]
+    if not chosen:
+        print_text(f"{output} is not written: there is no instruction to add.")
+        return
+    about = sentence(chosen, found.proposal.machine.name, networks)
+    write_output(output, overlay_text(chosen, extends, about))

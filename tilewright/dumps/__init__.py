@@ -1,0 +1,1 @@
+"""Texts of passes as files, and pages of them."""

@@ -1,0 +1,1 @@
+"""What cycles are lost to, in words and colours."""

@@ -33,7 +33,7 @@ def main() -> int:
     extra = "[rtl]" if options.parse_args().hardware else ""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "NUMBA_CACHE_DIR": str(folder / "numba")}
+        environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
         for key in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
             environment.pop(key, None)
         seconds = dict(_steps(folder, extra, environment))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.kernels.contention import estimate_starts, find_contention
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, forms
 
@@ -51,8 +52,6 @@ def contention(program: TileProgram, starts: Integers | None = None) -> Contenti
 
     Without, it is estimated: in program order, when their engine is free and what they read is there.
     """
-    from tilewright.compiler.emission.kernels.contention import estimate_starts, find_contention  # loads Numba
-
     columns, count, names = _columns(program), len(program.operations), list(program.buffers)
     engines = len(program.machine.engines)
     if starts is None:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from tilewright.compiler.emission.kernels.meetings import FULL, find_meetings
 from tilewright.compiler.tile.accesses import Accesses, Integers, engine_numbers, program_accesses
 from tilewright.compiler.tile.footprint import dense_region
 from tilewright.compiler.tile.program import TileProgram
@@ -61,8 +62,6 @@ def dependences(program: TileProgram) -> Dependences:
 
 def _meetings(program: TileProgram, accesses: Accesses) -> Integers:
     """A number for each pair of operations that touch a common word, as `find_meetings` has them."""
-    from tilewright.compiler.emission.kernels.meetings import FULL, find_meetings  # loads Numba
-
     regions = [dense_region(buffer) for buffer in program.buffers.values()]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in regions))}
     of_buffer = np.array([(numbers[name], offset) for name, offset in regions], np.int64).reshape(-1, 2)

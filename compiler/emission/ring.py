@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.compiler.emission.banks import NOWHERE, REUSE_DISTANCE, BankedMemory, legal_address
 from tilewright.compiler.emission.contention import Contention
+from tilewright.compiler.emission.kernels.ring import DONE, LOOKAHEAD, fill
 from tilewright.compiler.emission.lifetimes import Lifetime
 from tilewright.compiler.tile.accesses import Integers
 
@@ -84,8 +85,6 @@ class _Ring:
 
     def fill(self) -> int | None:
         """Place all buffers; the position of the one for which that does not end soon, None if it did for all."""
-        from tilewright.compiler.emission.kernels.ring import DONE, LOOKAHEAD, fill  # loads Numba
-
         memory, count = self._memory, len(self._items)
         is_crowded = np.zeros(count, np.bool_)
         is_crowded[list(self._crowded)] = True

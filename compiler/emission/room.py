@@ -93,7 +93,7 @@ class Room:
     """
 
     def __init__(self, residents: Residents) -> None:
-        from tilewright.compiler.emission.kernels.room import cycle_that_fits, take_words  # loads Numba
+        from tilewright.compiler.emission.kernels.room import cycle_that_fits, take_words  # which names what is here
 
         self._cycle_that_fits, self._take_words = cycle_that_fits, take_words
         of = self._residents = residents

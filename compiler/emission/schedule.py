@@ -23,6 +23,7 @@ from tilewright.compiler.emission.divide import divided
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.kernels.marks import NEVER
 from tilewright.compiler.emission.load_plan import LoadPlan, fills, plan_loads
+from tilewright.compiler.emission.kernels.schedule import find_order
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Residents, Room
 from tilewright.compiler.emission.spread import spread
@@ -191,8 +192,6 @@ class _Order:
 
 def _ordered(work: _Work) -> _Order:
     """All operations by the cycle of their start."""
-    from tilewright.compiler.emission.kernels.schedule import find_order  # loads Numba
-
     plan = plan_loads(work.engines, work.durations, work.before, dma_round_trip(work.program.machine))
     order = np.zeros(len(work.engines), np.int64)
     end = find_order(_columns(work, plan), Room(work.residents).columns, order)

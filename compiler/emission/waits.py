@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilewright.compiler.emission.allocate import Placement
+from tilewright.compiler.emission.kernels.last_touch import find_waits
 from tilewright.compiler.tile.accesses import Accesses, Integers, WordForms, engine_numbers, program_accesses
 from tilewright.compiler.tile.program import TileProgram
 
@@ -29,8 +30,6 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
     A wait is left out when what the instruction sees anyway implies it: its own engine's earlier instructions have
     started, so what they waited for has completed; and what a completed instruction waited for has completed too.
     """
-    from tilewright.compiler.emission.kernels.last_touch import find_waits  # loads Numba
-
     accesses, count = program.of_order(program_accesses), len(program.operations)
     engine = engine_numbers(program)
     place, first = _places(program, placement, accesses)

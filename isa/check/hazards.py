@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.check.footprint import Access, expand
+from tilewright.isa.check.order_kernel import FULL, find_clocks, find_unordered
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, require
 from tilewright.isa.program.program import Program
@@ -75,8 +76,6 @@ def wait_clocks(program: Program) -> tuple[NDArray[np.int32], list[BadWait]]:
 
     Also each wait that names an instruction which is not earlier; the clocks take such a wait for as much as there is.
     """
-    from tilewright.isa.check.order_kernel import find_clocks  # loads Numba
-
     engines, instructions = list(program.machine.engines), program.instructions
     count, engine = len(instructions), _engine_numbers(instructions)
     waits = np.zeros((count, len(engines)), np.int64)
@@ -113,8 +112,6 @@ def find_hazards(
     the outputs region that must be written when the program ends. Raises OverBudget when the accesses cut each other
     into too many pieces.
     """
-    from tilewright.isa.check.order_kernel import FULL, find_unordered  # loads Numba
-
     engines = program.machine.engines
     pieces = _Pieces.of(accesses, initialised, expected)
     require(budgets, "pieces", pieces.count // PIECES_AT_A_TIME, OVER_BUDGET)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.isa.kernels import part_of_kernel
+from tilewright.isa.kernels.kernel import part_of_kernel
 from tilewright.isa.machine.machine import FETCH_PORT
 from tilewright.simulator.kernel.layout import ENGINE, FETCH_OWNER, INSTRUCTION_BYTES
 from tilewright.simulator.kernel.nests import wrapped

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.isa.kernels import part_of_kernel
+from tilewright.isa.kernels.kernel import part_of_kernel
 from tilewright.simulator.kernel.layout import (
     BUSY,
     DMA_BYTE,

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.isa.kernels import part_of_kernel
+from tilewright.isa.kernels.kernel import part_of_kernel
 from tilewright.simulator.kernel.dispatch import fetch_burst, request_fetch, request_read
 from tilewright.simulator.kernel.dma import ask_word, start_load, start_store, step_load, step_store
 from tilewright.simulator.kernel.layout import LOAD, STORE, SYSTOLIC, VECTOR

@@ -8,7 +8,7 @@ then other reads; so that reads know it, the writes of a cycle are noted before.
 
 from __future__ import annotations
 
-from tilewright.isa.kernels import part_of_kernel
+from tilewright.isa.kernels.kernel import part_of_kernel
 
 NOBODY = -1
 """An asker that is no engine."""

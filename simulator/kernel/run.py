@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.isa.kernels import kept_on_disk, part_of_kernel
+from tilewright.isa.kernels.kernel import kept_on_disk, part_of_kernel
 from tilewright.simulator.kernel.dispatch import (
     REFUSED,
     can_dispatch,

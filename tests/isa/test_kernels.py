@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.isa.kernels import fingerprint
+from tilewright.isa.kernels.fingerprint import fingerprint
 from tilewright.simulator.kernel import layout
 from tilewright.simulator.kernel.run import run_cycles
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 PART = """\
-from tilewright.isa.kernels import part_of_kernel
+from tilewright.isa.kernels.kernel import part_of_kernel
 ADDED = 1
 @part_of_kernel
 def added(a):
@@ -28,11 +28,11 @@ def added(a):
 
 ENTRY = """\
 from part import added
-from tilewright.isa.kernels import kept_on_disk
+from tilewright.isa.kernels.kernel import kept_on_disk
 @kept_on_disk
 def entry(a):
     return 10 * added(a)
-print(entry(4), "loaded" if entry.stats.cache_hits else "compiled")
+print(entry(4), "compiled" if entry.compiled else "loaded")
 """
 
 
@@ -45,10 +45,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def start(folder: Path, script: str = "entry.py", **environment: str) -> subprocess.Popen[str]:
-    inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     return subprocess.Popen(
         [sys.executable, "-B", folder / script],
-        env={**inherited, "PYTHONPATH": str(REPOSITORY), **environment},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -86,16 +85,16 @@ def test_two_versions_that_keep_their_code_in_one_folder_each_run_their_own(fold
 
 def test_a_folder_that_cannot_be_written_leaves_the_code_in_the_user_s_cache(folder: Path, tmp_path: Path) -> None:
     (folder / "__pycache__").write_text("no folder can be made here")
-    user = {"XDG_CACHE_HOME": str(tmp_path / "user")}
+    user = {"TILEWRIGHT_CACHE": str(tmp_path / "user")}
     assert [run(folder, **user), run(folder, **user)] == ["50 compiled", "50 loaded"]
 
 
 def test_without_any_folder_it_compiles_and_says_so(folder: Path) -> None:
     (folder / "__pycache__").write_text("no folder can be made here")
-    output, errors = start(folder, XDG_CACHE_HOME=str(folder / "__pycache__")).communicate()
+    output, errors = start(folder, TILEWRIGHT_CACHE=str(folder / "__pycache__")).communicate()
     assert output.strip() == "50 compiled"
     assert "parts of Tilewright are compiled in every run, which takes seconds each time" in errors
-    assert "set NUMBA_CACHE_DIR to a folder that can be written to" in errors
+    assert "set TILEWRIGHT_CACHE to a folder that can be written to" in errors
 
 
 def test_says_on_a_terminal_that_it_compiles(folder: Path) -> None:
@@ -104,8 +103,7 @@ def test_says_on_a_terminal_that_it_compiles(folder: Path) -> None:
     (folder / "both.py").write_text("import entry, second\n")
     for expected in ("compiling the inner loops of Tilewright, once: up to a minute", ""):
         ours, theirs = pty.openpty()
-        inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-        environment = {**inherited, "PYTHONPATH": f"{folder}{os.pathsep}{REPOSITORY}"}
+        environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{REPOSITORY}"}
         command = [sys.executable, "-B", folder / "both.py"]
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=theirs, check=True)
         os.write(theirs, b"\n")  # so that there is something to read
@@ -113,6 +111,56 @@ def test_says_on_a_terminal_that_it_compiles(folder: Path) -> None:
         os.close(ours)
         os.close(theirs)
         assert said.strip() == expected
+
+
+def test_a_file_that_is_not_whole_is_compiled_anew(folder: Path) -> None:
+    run(folder)
+    [file] = (folder / "__pycache__").glob("entry.entry-*.kernel")
+    whole = file.read_bytes()
+    for content in (whole[:-100], b"", whole[:200] + bytes([whole[200] ^ 1]) + whole[201:]):
+        file.write_bytes(content)
+        assert run(folder) == "50 compiled"
+        assert file.read_bytes() == whole
+
+
+def test_what_is_on_disk_runs_without_numba(folder: Path) -> None:
+    run(folder)
+    (folder / "numba.py").write_text("raise ImportError('numba is not needed')\n")
+    assert run(folder) == "50 loaded"
+
+
+RESULTS = """\
+import numpy as np
+from typing import NamedTuple
+from tilewright.isa.kernels.kernel import kept_on_disk
+class Columns(NamedTuple):
+    numbers: np.ndarray
+    marks: np.ndarray
+RECORD = np.dtype([("count", np.int64), ("at", np.uint32), ("rows", np.int64, (3,))], align=True)
+@kept_on_disk
+def several(columns, record, table, scale, negative):
+    total = record.count + record.rows[2] + record.at
+    for row in range(table.shape[0]):
+        for column in range(table.shape[1]):
+            total += table[row, column] * columns.numbers[row] * scale
+    record.count = total
+    columns.marks[1] = total > 0
+    return columns.marks[0], -total if negative else total
+record = np.zeros(1, RECORD)
+record[0] = 1, 2, (0, 0, 4)
+columns = Columns(np.array([1, 10, 100])[::-1], np.array([True, False]))
+table = np.arange(6).reshape(2, 3).T
+print(several(columns, record[0], table, 2, True), record["count"][0], columns.marks)
+print(several(columns, record[0], np.ascontiguousarray(table), 2, False), several.compiled)
+"""
+
+
+def test_arguments_of_each_kind_arrive_and_results_of_each_kind_return(folder: Path) -> None:
+    """Rows of the table are 0 3, 1 4 and 2 5; they count 100, 10 and 1 times, twice: 600 + 100 + 14, and 1 + 2 + 4."""
+    (folder / "entry.py").write_text(RESULTS)
+    first = "(True, -721) 721 [ True  True]"
+    assert run(folder).splitlines() == [first, "(True, 1441) 2"]  # the second form of the table is other code
+    assert run(folder).splitlines() == [first, "(True, 1441) 0"]
 
 
 # -- the kernel itself -------------------------------------------------------------------------------------------------
@@ -135,9 +183,9 @@ def test_every_file_of_the_kernel_is_looked_at() -> None:
 
 @pytest.mark.parametrize(("file", "constant"), CONSTANT_OF_FILE.items())
 def test_fingerprint_follows_a_constant_of_each_file(file: str, constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = fingerprint(run_cycles.py_func)
+    before = fingerprint(run_cycles.function)
     monkeypatch.setattr(importlib.import_module(f"tilewright.simulator.kernel.{file}"), constant, 77)
-    assert fingerprint(run_cycles.py_func) != before
+    assert fingerprint(run_cycles.function) != before
 
 
 @pytest.mark.parametrize(
@@ -152,7 +200,7 @@ def test_fingerprint_follows_a_constant_of_each_file(file: str, constant: str, m
 )
 def test_fingerprints_follow_constants(kernel: str, constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     file, _, name = kernel.rpartition(".")
-    function = getattr(importlib.import_module(f"tilewright.{file}"), name).py_func
+    function = getattr(importlib.import_module(f"tilewright.{file}"), name).function
     before = fingerprint(function)
     monkeypatch.setattr(f"tilewright.{constant}", 77)
     assert fingerprint(function) != before
@@ -161,7 +209,7 @@ def test_fingerprints_follow_constants(kernel: str, constant: str, monkeypatch: 
 def test_a_name_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.simulator.kernel.systolic.FIRST_INNER", [1])
     with pytest.raises(TypeError, match=r"read_weight_row names FIRST_INNER, \[1\]; expected a number or a part"):
-        fingerprint(run_cycles.py_func)
+        fingerprint(run_cycles.function)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import pytest
 from tests.generators import LIMITS, program_of, random_program
 from tilewright.isa import timing
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.kernels.kernel import kept_on_disk
 from tilewright.isa.machine.encoding import Instruction, make_instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS
@@ -17,8 +18,10 @@ from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.kernel import nests
 from tilewright.simulator.kernel.layout import record
-from tilewright.simulator.kernel.nests import burst_bytes
+
+burst_bytes = kept_on_disk(nests.burst_bytes)
 
 BASE = load_machine("base16")
 LATENCY = BASE.dram.latency_cycles

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -62,10 +61,12 @@ def _has_shared_python() -> bool:
 
 
 def _kernels() -> int:
-    """How many kernels are compiled and kept, beside the package or where numba is told to."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    folders = [Path(chosen)] if chosen else [Path(each).resolve() for each in _package_folders()]
-    return sum(1 for folder in folders for _ in folder.rglob("*.nbi"))
+    """How many kernels are compiled and kept, beside the package or in the cache."""
+    from tilewright.isa.folders.cache import cache_folder
+    from tilewright.isa.kernels.store import SUFFIX
+
+    folders = [*(Path(each).resolve() for each in _package_folders()), cache_folder() / "kernels"]
+    return sum(1 for folder in folders for _ in folder.rglob(f"*{SUFFIX}"))
 
 
 def _package_folders() -> list[Path]:

@@ -8,7 +8,7 @@ has two rows in each place, what it read and what it wrote, of which `rows` says
 
 from __future__ import annotations
 
-from tilewright.isa.kernels import kept_on_disk, part_of_kernel
+from tilewright.isa.kernels.kernel import kept_on_disk, part_of_kernel
 
 
 @part_of_kernel

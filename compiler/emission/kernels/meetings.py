@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from tilewright.isa.kernels import kept_on_disk, part_of_kernel
+from tilewright.isa.kernels.kernel import kept_on_disk, part_of_kernel
 
 FULL = -1
 """Instead of the number of pairs: there are more than there is room for."""

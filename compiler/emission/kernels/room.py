@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tilewright.compiler.emission.kernels.marks import NOT_YET
-from tilewright.isa.kernels import kept_on_disk, part_of_kernel
+from tilewright.isa.kernels.kernel import kept_on_disk, part_of_kernel
 
 AHEAD, OF = 3, 4
 """The share of the words free at its turn that an operation may fill ahead of it; the rest leaves the allocator a

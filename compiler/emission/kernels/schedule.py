@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.compiler.emission.kernels.marks import NEVER, NOT_YET
 from tilewright.compiler.emission.kernels.room import fits, take
-from tilewright.isa.kernels import kept_on_disk, part_of_kernel
+from tilewright.isa.kernels.kernel import kept_on_disk, part_of_kernel
 
 LOADS_COMPARED = 32
 """How many of the loads that are needed next may be chosen from, when the first of them cannot start yet."""

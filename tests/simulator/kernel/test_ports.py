@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.kernels.kernel import kept_on_disk
+from tilewright.simulator.kernel import ports
 from tilewright.simulator.kernel.layout import machine_record
-from tilewright.simulator.kernel.ports import arbitrate_reads, takes_write
 from tilewright.simulator.templates.systolic import SystolicFacet
+
+arbitrate_reads, takes_write = kept_on_disk(ports.arbitrate_reads), kept_on_disk(ports.takes_write)
 
 PORTS = 4
 WRITTEN_AT, ASK, GRANT, TURN, ASKER = 0, 10, 20, 30, 40

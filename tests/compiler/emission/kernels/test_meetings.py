@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.compiler.emission.kernels.meetings import have_common_word, meet
+from tilewright.compiler.emission.kernels import meetings
 from tilewright.compiler.tile.accesses import WordForms
 from tilewright.compiler.tile.footprint import Mask, affine_mask
+from tilewright.isa.kernels.kernel import kept_on_disk
+
+have_common_word, meet = kept_on_disk(meetings.have_common_word), kept_on_disk(meetings.meet)
 
 COLUMNS_0_1 = affine_mask(2, ((3, 8),))  # of rows of 8 words, rows 0 to 2
 COLUMNS_4_5 = affine_mask(2, ((9, 8),))

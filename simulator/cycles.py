@@ -38,7 +38,6 @@ from tilewright.simulator.kernel.layout import (
     WAIT_FAULT,
     machine_record,
 )
-from tilewright.simulator.kernel.run import run_cycles
 from tilewright.simulator.templates.rows import nest_depth
 from tilewright.simulator.templates.table import facet_of
 
@@ -55,6 +54,8 @@ def simulate_cycles(program: Program, bases: Mapping[str, int], ideal: Ideal | N
     program that has one mean nothing. With `ideal`, of a machine with ideal parts: its cycles and
     times; the counters mean nothing. Raises SimulatorError when a program waits for itself (no valid one can).
     """
+    from tilewright.simulator.kernel.run import run_cycles  # a compilation may never need it
+
     machine = program.machine
     run = _Reset(program, instruction_table(program, bases), ideal)
     state = run.machine[0]

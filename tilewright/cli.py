@@ -51,7 +51,6 @@ from tilewright.commands.require import require_command
 from tilewright.commands.rtl import rtl_command
 from tilewright.commands.specialise import specialise_command
 from tilewright.errors import InputError
-from tilewright.isa.rare_collection import collect_rarely
 from tilewright.terminal.ending import run_to_end
 from tilewright.terminal.plain_help import with_plain_help
 
@@ -101,9 +100,9 @@ WavesLayer = Annotated[
 
 
 def _print_version(is_wanted: bool) -> None:
-    from tilewright.isa.binary.elf_writer import tool_version
-
     if is_wanted:
+        from tilewright.isa.binary.elf_writer import tool_version
+
         typer.echo(f"tilewright {tool_version()}")
         raise typer.Exit()
 
@@ -120,7 +119,6 @@ def _common(version: Version = False) -> None:
 
 def main() -> None:
     """Run the command line; errors of the input become one or two lines and exit code 1, an interruption one line."""
-    collect_rarely()
     if COMPLETION in os.environ:
         from typer.completion import completion_init
 

@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import NoteSection
-from elftools.elf.sections import Section as ElfSection
 
 from tilewright.isa.binary.description import read_description
 from tilewright.isa.binary.elf_writer import (
@@ -51,6 +48,10 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, OverBudget
 from tilewright.isa.program.demands import require_within
 from tilewright.isa.program.program import Program
+
+if TYPE_CHECKING:  # a compilation writes files, and reads none
+    from elftools.elf.sections import NoteSection
+    from elftools.elf.sections import Section as ElfSection
 
 
 def save(program: Program, path: str | Path) -> None:
@@ -202,6 +203,8 @@ class _Content:
 
 
 def _read_content(image: bytes) -> _Content:
+    from elftools.elf.elffile import ELFFile
+
     try:
         elf = ELFFile(BytesIO(image))
         sections = {section.name: section for section in elf.iter_sections()}
@@ -210,7 +213,7 @@ def _read_content(image: bytes) -> _Content:
             raise IsaError(f"section {missing[0]} is missing")
         sizes = {region: int(sections[name]["sh_size"]) for region, name in SIZES.items()}
         kinds = (NOTE_HASH, NOTE_TEXT, NOTE_TOOL, NOTE_DESCRIPTION, NOTE_PROVENANCE)
-        notes = read_notes(cast(NoteSection, sections[NOTES]), kinds)
+        notes = read_notes(cast("NoteSection", sections[NOTES]), kinds)
         text, weights = (content_of(image, sections[name]) for name in (TEXT, RODATA))
         return _Content(text, weights, sizes, notes)
     except IsaError:

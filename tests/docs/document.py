@@ -18,7 +18,7 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```\n?", re.MULTILINE | re.DOTALL)
 
 FILE_NAME = re.compile(r"#\s*([\w.-]+\.(?:yaml|s))\b")
 
-RTL = re.compile(r"--on rtl\b|--simulate\b|^tilewright rtl\b|^make\b")
+RTL = re.compile(r"--on rtl\b|--simulate\b|--system\b|^tilewright rtl\b|^make\b")
 """Commands that build the hardware, or run everything."""
 
 CHANGING = re.compile(r"(?<=compiled in )\d+\.\d+(?= s)")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.bundle.c_text import array, integer, real
+from tilewright.bundle.c_text import array, integer, real, string
 from tilewright.bundle.network_c import Port
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.stored_types import REALS
@@ -47,14 +47,17 @@ void test_vector_set(void *arena);
 /* How many of the outputs in an arena are not those of the simulator. */
 unsigned long test_vector_different(const void *arena);
 
+/* Prints which value of each output in an arena is the largest, the first one of several: the class of a classifier. */
+void test_vector_say(const void *arena);
+
 #endif
 """
 
 
 def vector_source(name: str, ports: Sequence[Port], inputs: Arrays, outputs: Arrays) -> str:
     """test_vector.c."""
-    parts = [f'#include "{name}.h"\n#include "test_vector.h"\n']
-    sets, gets = [], []
+    parts = [f'#include <stdio.h>\n\n#include "{name}.h"\n#include "test_vector.h"\n']
+    sets, gets, says = [], [], []
     for port in ports:
         values = (inputs if port.is_input else outputs)[port.tensor.name]
         own = f"{'input' if port.is_input else 'output'}_{port.name}"
@@ -72,10 +75,27 @@ def vector_source(name: str, ports: Sequence[Port], inputs: Arrays, outputs: Arr
             gets.append(f"    {name}_get_{port.name}(arena, got_{port.name});")
             gets.append(f"    for (place = 0; place < {port.elements}U; place++) {{")
             gets.append(f"        different += got_{port.name}[place] != {own}[place];\n    }}")
+            says.append(_says(port, name))
     parts.append("void test_vector_set(void *arena)\n{\n" + "\n".join(sets or ["    (void)arena;"]) + "\n}\n")
     parts.append(
         "unsigned long test_vector_different(const void *arena)\n{\n    unsigned long different = 0, place;\n"
         + "\n".join(gets)
         + "\n    return different;\n}\n"
     )
+    parts.append(
+        "void test_vector_say(const void *arena)\n{\n    unsigned long largest, place;\n" + "\n".join(says) + "\n}\n"
+    )
     return "\n".join(parts)
+
+
+def _says(port: Port, name: str) -> str:
+    """Statements that print which value of an output is the largest."""
+    got = f"got_{port.name}"
+    return f"""\
+    {name}_get_{port.name}(arena, {got});
+    largest = 0;
+    for (place = 1; place < {port.elements}U; place++) {{
+        largest = {got}[place] > {got}[largest] ? place : largest;
+    }}
+    printf("output %s: the largest of %lu values is number %lu\\n", {string(port.tensor.name)},
+           (unsigned long){port.elements}U, largest);"""

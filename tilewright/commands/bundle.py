@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.commands.options import Budget, ProgramFile, load_program
+from tilewright.commands.options import Budget, OptionalIsa, ProgramFile, Set, load_program
 
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder; it may exist.")]
 
@@ -15,6 +15,8 @@ Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The
 def bundle_command(
     program: ProgramFile,
     output: Folder,
+    isa: OptionalIsa = None,
+    set: Set = None,  # noqa: A002
     name: Annotated[
         str | None, typer.Option("--name", help="Of files and functions in C; the program's if left out.")
     ] = None,
@@ -30,6 +32,12 @@ def bundle_command(
         bool,
         typer.Option("--simulate", help="Also compile it here and run it on the simulated hardware (extra `rtl`)."),
     ] = False,
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system", help="Also run it on a simulated RISC-V processor beside the hardware (extras `rtl`, `system`)."
+        ),
+    ] = False,
     budget: Budget = None,
 ) -> None:
     """Write a program as C99 without heap or operating system: network, driver, a test vector, and a main."""
@@ -37,7 +45,7 @@ def bundle_command(
     from tilewright.files.arrays import read_arrays
     from tilewright.files.whole import write_file
 
-    loaded = load_program(program, None, None, budget)
+    loaded = load_program(program, isa, set, budget)
     given = None if data is None else read_arrays(data, loaded.require_inputs)
     files = bundle_files(loaded, name or program.stem, given, seed, data_apart)
     output.mkdir(parents=True, exist_ok=True)
@@ -48,3 +56,11 @@ def bundle_command(
         from tilewright.bundle.simulated import run_simulated
 
         typer.echo(run_simulated(loaded.machine, files), nl=False)
+    if system:
+        from tilewright.extras import require_module
+
+        for module in ("litex", "ziglang"):
+            require_module(module)
+        from tilewright.system.simulated import run_system
+
+        typer.echo(run_system(loaded.machine, files).text(), nl=False)

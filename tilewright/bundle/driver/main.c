@@ -10,21 +10,40 @@
 #define MOST_POLLS 100000000U
 #endif
 
+#ifndef BOARD_MARK
+#define BOARD_MARK(is_called) ((void)0) /* before and after the call that runs the network: for a pin, or a clock */
+#endif
+
 static int failed(const char *what, tilewright_status status)
 {
     printf("%s: %s\n", what, tilewright_status_name(status));
     return 1;
 }
 
+/* The program, its constants where the machine can read them; NULL if the board has not so much memory. */
+static const tilewright_program *placed_program(void)
+{
+#ifdef BOARD_READS_CONSTANTS
+    return &${name}_program;
+#else
+    static tilewright_program placed;
+    void *constants = board_memory(tilewright_constant_bytes(&${name}_program));
+    if (constants == NULL) {
+        return NULL;
+    }
+    tilewright_place(&${name}_program, constants, &placed);
+    return &placed;
+#endif
+}
+
 int main(void)
 {
     static tilewright_device device;
-    static tilewright_program placed;
-    void *constants = board_memory(tilewright_constant_bytes(&${name}_program));
+    const tilewright_program *program = placed_program();
     void *arena = board_memory(${NAME}_ARENA_BYTES);
     unsigned long different;
     tilewright_status status;
-    if (constants == NULL || arena == NULL) {
+    if (program == NULL || arena == NULL) {
         printf("the board has not enough memory\n");
         return 1;
     }
@@ -32,13 +51,14 @@ int main(void)
     if (status != TILEWRIGHT_OK) {
         return failed("open", status);
     }
-    tilewright_place(&${name}_program, constants, &placed);
-    status = tilewright_load(&device, &placed, arena);
+    status = tilewright_load(&device, program, arena);
     if (status != TILEWRIGHT_OK) {
         return failed("load", status);
     }
     test_vector_set(arena);
+    BOARD_MARK(1);
     status = tilewright_infer(&device, MOST_POLLS);
+    BOARD_MARK(0);
     if (status == TILEWRIGHT_FAULT) {
         tilewright_fault fault;
         (void)tilewright_read_fault(&device, &fault);
@@ -50,6 +70,7 @@ int main(void)
         return failed("run", status);
     }
     different = test_vector_different(arena);
+    test_vector_say(arena);
     printf("%s: %lu of %lu values differ\n", ${name}_program.name, different, (unsigned long)TEST_VECTOR_VALUES);
 #ifdef TILEWRIGHT_REGISTER_COUNTER_CYCLES
     printf("%lu cycles\n", (unsigned long)tilewright_read64(&device, TILEWRIGHT_REGISTER_COUNTER_CYCLES));

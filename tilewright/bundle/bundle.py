@@ -19,6 +19,7 @@ from tilewright.bundle.network_c import (
     ports_of,
 )
 from tilewright.bundle.registers_c import registers_header, registers_source
+from tilewright.bundle.registers_py import program_python, registers_python
 from tilewright.bundle.registers_svd import registers_svd
 from tilewright.bundle.vector_c import random_inputs, vector_header, vector_source
 from tilewright.errors import InputError
@@ -64,8 +65,12 @@ def bundle_files(
         files |= {f"{name}_{what}.bin": content for what, content in constants_of(binary).items()}
     head = _head(binary)
     made = {file: text if isinstance(text, bytes) else (head + text).encode() for file, text in files.items()}
-    svd = registers_svd(binary.machine).encode()
-    return {**made, "tilewright.svd": svd, **_driver_files(name, data_apart)}
+    others = {
+        "tilewright.svd": registers_svd(binary.machine),
+        "tilewright_registers.py": registers_python(binary.machine),
+        f"{name}_program.py": program_python(binary),
+    }
+    return {**made, **{file: text.encode() for file, text in others.items()}, **_driver_files(name, data_apart)}
 
 
 def _driver_files(name: str, data_apart: bool) -> dict[str, bytes]:
@@ -77,7 +82,7 @@ def _driver_files(name: str, data_apart: bool) -> dict[str, bytes]:
         "sources": f"{name}.c {name}_data.S" if data_apart else f"{name}.c",
         "languages": "C ASM" if data_apart else "C",
     }
-    texts = {file.name: file.read_text() for file in sorted(DRIVER.iterdir())}
+    texts = {file.name: file.read_text() for file in sorted(DRIVER.iterdir()) if file.is_file()}
     return {file: (Template(t).substitute(words) if "${" in t else t).encode() for file, t in texts.items()}
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.codesign.explore.study import Study
     from tilewright.codesign.price.price import Price
     from tilewright.codesign.require.requirement import Requirement
-    from tilewright.codesign.specialise.specialise import Specialised
+    from tilewright.codesign.specialise.answer import Specialised
     from tilewright.errors import InputError
     from tilewright.evaluation.evaluate import Evaluation
     from tilewright.generation import Generated, generate
@@ -68,7 +68,7 @@ _HOMES = {
     "Requirement": "tilewright.codesign.require.requirement",
     "Study": "tilewright.codesign.explore.study",
     "specialise": "tilewright.api",
-    "Specialised": "tilewright.codesign.specialise.specialise",
+    "Specialised": "tilewright.codesign.specialise.answer",
     "Price": "tilewright.codesign.price.price",
     "QuantizedModel": "tilewright.quantization.quantize",
     "quantize": "tilewright.quantization.quantize",

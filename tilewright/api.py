@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.price.price import Price
     from tilewright.codesign.require.requirement import Requirement
-    from tilewright.codesign.specialise.specialise import Proposal, Specialised
+    from tilewright.codesign.specialise.answer import Proposal, Specialised
     from tilewright.evaluation.evaluate import Evaluation
     from tilewright.quantization.quantize import QuantizedModel
     from tilewright.quantization.samples import Calibration
@@ -254,26 +254,41 @@ def specialise(
     tell: Callable[[QuantizedModel], None] = lambda quantized: None,
     tried: Callable[[str], None] = lambda line: None,
     keep: Path | None = None,
+    objective: str = "cycles",
+    weights: Mapping[str, float] | None = None,
+    given: str | Path | None = None,
+    removals: bool = True,
+    clock: bool = True,
 ) -> Specialised:
-    """New instructions for a machine, of at most a share `budget` of its logic, that save these networks most cycles.
+    """New instructions for a machine, of at most a share `budget` of its logic, that save these networks most.
 
-    Each candidate is priced, and the networks are compiled and simulated with it. Networks `held_out` have no say in
-    the choice; `control` looks for what else the same area would buy. The rest is as of `advise`. Raises IsaError,
-    PriceError, CompileError, and InputError for a network that does not run on the machine as it is, a budget that is
-    not above 0, and a machine without an array.
+    The `objective` is `cycles`, `time`, `energy`, `energy-delay` or `area`. With `weights`, by network, sums of these
+    count; without, every network counts alike. Each candidate is priced, and the networks are compiled and simulated
+    with it; instructions in the file `given` are candidates, too. Networks `held_out` have no say in the choice;
+    `control` looks for what else the same area would buy, `removals` for what can go, `clock` for the longest path. The
+    rest is as of `advise`. Raises IsaError, PriceError, CompileError, and InputError for a network that does not run on
+    the machine as it is, a budget that is not above 0, a weight of no network, and a machine without an array.
     """
     from tilewright.codesign.advise.trials import NoAdvice
-    from tilewright.codesign.specialise.specialise import specialise_machine
+    from tilewright.codesign.specialise.objective import Goal, Objective
+    from tilewright.codesign.specialise.specialise import Question, specialise_machine
     from tilewright.quantization.networks import read_quantized
 
     _require_effort(effort)
     if not budget > 0:
         raise InputError(f"budget {budget}: expected a share of the logic above 0, such as 0.1")
+    if objective not in [str(goal) for goal in Goal]:
+        raise InputError(f"objective {objective}: expected one of {', '.join(Goal)}")
     machine = machine_of(isa, overrides)
     networks = read_quantized(models, shapes, calibration, seed, tell)
     outside = read_quantized(held_out, shapes, calibration, seed, tell) if held_out else []
+    _require_weights(weights or {}, [network.name for network in networks])
+    asked = Question(
+        tuple(networks), machine, budget, tuple(outside), Objective(Goal(objective), weights or {}),
+        None if given is None else Path(given), effort, control, removals, clock,
+    )  # fmt: skip
     try:
-        return specialise_machine(networks, machine, budget, outside, effort, jobs, control, done, tried, keep)
+        return specialise_machine(asked, jobs, done, tried, keep)
     except NoAdvice as error:
         raise InputError(str(error)) from error
 
@@ -317,6 +332,14 @@ def evaluate(
     models = {MODEL: read_reference(network.content, shapes)}
     models |= {} if plain is None else {FLOAT: read_reference(plain, shapes)}
     return evaluate_program(program, models, read_data(data, program), known, metric, answer, jobs, done)
+
+
+def _require_weights(weights: Mapping[str, float], networks: Sequence[str]) -> None:
+    for name, weight in weights.items():
+        if name not in networks:
+            raise InputError(f"weight of {name}: expected one of the networks {', '.join(networks)}")
+        if not 0 < weight < float("inf"):
+            raise InputError(f"weight {weight} of {name}: expected a number above 0")
 
 
 def _require_effort(effort: int) -> None:

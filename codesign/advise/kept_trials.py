@@ -16,7 +16,7 @@ from tilewright.codesign.points.evaluate import outcome_from_json
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.isa.folders.cache import kept
 
-FORMAT = 1
+FORMAT = 2
 """Of the files: another number for another form."""
 
 
@@ -49,7 +49,7 @@ def _key(bench: Bench, change: Change | None) -> str:
     networks = [(network.name, network.hash) for network in bench.networks]
     name = "" if change is None else change.name  # it is part of the changed machine's
     facts = (FORMAT, version(), bench.machine.name, bench.machine.text, name, over, networks)
-    return hashlib.sha256(repr((*facts, bench.effort, bench.with_price)).encode()).hexdigest()
+    return hashlib.sha256(repr((*facts, bench.effort, bench.with_price, bench.with_clock)).encode()).hexdigest()
 
 
 def _facts(trial: Trial) -> dict[str, object]:
@@ -61,6 +61,8 @@ def _facts(trial: Trial) -> dict[str, object]:
         },
         "used": sorted(trial.used),
         "why_not": trial.why_not,
+        "places": trial.places,
+        "longest": trial.longest,
     }
 
 
@@ -76,4 +78,6 @@ def _trial(change: Change | None, text: str) -> Trial:
         layers,
         frozenset(facts["used"]),
         facts["why_not"],
+        facts["places"],
+        facts["longest"],
     )

@@ -9,13 +9,14 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from threading import Thread
 from typing import Any
 
 from tilewright.codesign.advise.changes import Change
 from tilewright.codesign.points.evaluate import Failure, Outcome, figures, measure
 from tilewright.codesign.points.network import Network
+from tilewright.codesign.points.places import Places, Trips, longest_trips, places_of
 from tilewright.codesign.points.priced import MachineFigures, price_of
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
@@ -38,6 +39,7 @@ class LayerCycles:
 
     cycles: int
     bound: str
+    bound_cycles: Mapping[str, int] = field(default_factory=dict)  # what each resource alone takes
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Trial:
     """A changed machine with all networks; `change` is None for the machine as it is.
 
     `why_not` says why there is no such machine. `layers` are by network and by name; `used` are the instructions in any
-    emitted program.
+    emitted program, and `places` what each of them streams, by network, mnemonic and layer.
     """
 
     change: Change | None
@@ -54,6 +56,8 @@ class Trial:
     layers: Mapping[str, Mapping[str, LayerCycles]]
     used: frozenset[str]
     why_not: str = ""
+    places: Mapping[str, Places] = field(default_factory=dict)
+    longest: Trips = field(default_factory=dict)  # of all networks
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -69,18 +73,20 @@ class Trial:
                 network: {name: asdict(layer) for name, layer in layers.items()}
                 for network, layers in self.layers.items()
             },
+            "places": self.places,
             "why_not": self.why_not,
         }
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What all trials share: the machine, the networks, and whether machines are priced."""
+    """What all trials share: the machine, the networks, and whether machines are priced, their clock included."""
 
     machine: Machine
     networks: tuple[Network, ...]
     effort: int
     with_price: bool
+    with_clock: bool = False
 
     def trial(self, change: Change | None) -> Trial:
         """Raises PriceError where the machine cannot be priced."""
@@ -89,10 +95,12 @@ class Bench:
         except IsaError as error:
             return Trial(change, None, (), {}, frozenset(), str(error).splitlines()[0])
         like = None if change is None else self.machine
-        priced = price_of(machine, like, with_clock=False) if self.with_price else None
+        priced = price_of(machine, like, self.with_clock) if self.with_price else None
         outcomes: list[Outcome] = []
         layers: dict[str, dict[str, LayerCycles]] = {}
         used: set[str] = set()
+        places: dict[str, Places] = {}
+        longest: dict[str, dict[str, int]] = {}
         for network in self.networks:
             found = measure(network, machine, self.effort)
             if isinstance(found, Failure):
@@ -100,9 +108,11 @@ class Bench:
                 continue
             outcomes.append(figures(found, None if priced is None else priced.price))
             layers[network.name] = _by_name(found.layers())
-            used |= {each.format.mnemonic for program in found.programs for each in program.instructions}
+            places[network.name] = places_of(found.programs)
+            used |= set(places[network.name])
+            longest_trips(found.programs, longest)
         known = None if priced is None else priced.figures
-        return Trial(change, known, tuple(outcomes), layers, frozenset(used))
+        return Trial(change, known, tuple(outcomes), layers, frozenset(used), "", places, longest)
 
 
 def _by_name(layers: Sequence[LayerProfile]) -> dict[str, LayerCycles]:
@@ -111,7 +121,10 @@ def _by_name(layers: Sequence[LayerProfile]) -> dict[str, LayerCycles]:
     for layer in layers:
         before = found.get(layer.name)
         cycles = layer.cycles + (before.cycles if before is not None else 0)
-        found[layer.name] = LayerCycles(cycles, layer.bound)
+        bounds = {str(name): count for name, count in layer.bound_cycles.items()}
+        if before is not None:
+            bounds = {name: count + before.bound_cycles[name] for name, count in bounds.items()}
+        found[layer.name] = LayerCycles(cycles, str(layer.bound), bounds)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import permutations
 from typing import Any
@@ -18,6 +18,9 @@ from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
+
+PARAMETERS = "parameters"
+"""The key of a machine's file for names of numbers."""
 
 PRODUCTS = "channel_products"
 """What an instruction does whose channels each have weights of their own."""
@@ -37,6 +40,7 @@ class Candidate:
     engine: Engine
     reads: frozenset[str]
     uses: tuple[Use, ...]
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # of its file, that its expressions name
 
     @cached_property
     def networks(self) -> tuple[str, ...]:
@@ -49,11 +53,7 @@ class Candidate:
     @property
     def over(self) -> dict[str, Any]:
         """What a file that adds it says."""
-        over: dict[str, Any] = {INSTRUCTIONS: {self.name: dict(self.entry)}}
-        lacking = [memory for memory in sorted(self.reads) if memory not in self.engine.reads]
-        if lacking:
-            over[ENGINES] = {self.engine.name: {"reads": [*self.engine.reads, *lacking]}}
-        return over
+        return dict(together([self]).over)
 
     @property
     def change(self) -> Change:
@@ -72,6 +72,9 @@ def together(candidates: Sequence[Candidate]) -> Change:
     changed = {name: {"reads": found} for name, found in reads.items() if found != engines[name]}
     if changed:
         over[ENGINES] = changed
+    parameters = {name: value for each in candidates for name, value in each.parameters.items()}
+    if parameters:
+        over[PARAMETERS] = parameters
     return Change(" ".join(f"+{each.name}" for each in candidates), Way.ON, over)
 
 

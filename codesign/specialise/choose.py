@@ -1,8 +1,9 @@
-"""Which candidates a machine gets: of all sets within a budget, the one with the fewest cycles.
+"""Which candidates a machine gets: of all sets within a budget, the one that saves most of what is asked for.
 
 Each candidate is tried alone. A set can save at most what its candidates save alone, since they take turns at the same
-work: that bounds what a set is worth before it is compiled for. Sets are tried in the order of their bounds, until no
-bound is better than what was found. That candidates help each other is what this leaves out.
+work, and its machine has no less area and no shorter a path than with one of them: that bounds what a set is worth
+before it is compiled for. Sets are tried in the order of their bounds, until no bound is better than what was found.
+That candidates help each other is what this leaves out.
 """
 
 from __future__ import annotations
@@ -13,18 +14,26 @@ from itertools import combinations, product
 from math import prod
 
 from tilewright.codesign.advise.changes import Change
-from tilewright.codesign.advise.effects import WORTH, host_nodes_added, runs, runs_alike, share_saved, trial_line
+from tilewright.codesign.advise.effects import WORTH, host_nodes_added, runs, trial_line
 from tilewright.codesign.advise.trials import Trial, Trials
 from tilewright.codesign.points.priced import price_of
 from tilewright.codesign.specialise.candidates import Candidate, together
+from tilewright.codesign.specialise.objective import Objective
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
+
+CYCLES = Objective()
+"""What is meant where nobody says what should be less."""
 
 MOST_FAMILIES = 8
 """Sets are made of the best candidates of so many families: 2 to the power of these, and more with several of one."""
 
 AT_ONCE = 4
 """Sets tried before it is looked whether a better one can follow."""
+
+
+Bounded = tuple[float, "tuple[Tried, ...]"]
+"""The most that a set can save, and the set."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +45,19 @@ class Tried:
     kge: float | None  # of logic that it adds
     why_not: str = ""
 
-    def saved(self, base: Trial) -> float:
-        """The share of the cycles, 0 where it does not compare."""
-        return share_saved(base, self.trial) if self.trial is not None and runs_alike(base, self.trial) else 0.0
+    def saved(self, base: Trial, objective: Objective) -> float:
+        """The share of the objective, 0 where it does not compare."""
+        return objective.saved(base, self.trial) if self.trial is not None else 0.0
+
+
+@dataclass(frozen=True)
+class TriedSet:
+    """Several candidates together: the most that they could save, what they save, or why they were not compiled for."""
+
+    names: tuple[str, ...]
+    bound: float
+    saved: float | None
+    why_not: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,7 @@ class Choice:
     trial: Trial
     sets_tried: int
     sets_left: int  # whose bound is no better
+    sets: tuple[TriedSet, ...] = ()  # of several candidates, that were compiled for
 
     @property
     def names(self) -> frozenset[str]:
@@ -56,7 +76,12 @@ class Choice:
 
 
 def try_alone(
-    candidates: Sequence[Candidate], machine: Machine, base: Trial, trials: Trials, budget_kge: float
+    candidates: Sequence[Candidate],
+    machine: Machine,
+    base: Trial,
+    trials: Trials,
+    budget_kge: float,
+    objective: Objective = CYCLES,
 ) -> list[Tried]:
     """Each candidate within the budget alone; others are priced, and no network is compiled for them."""
     found: list[Tried] = []
@@ -75,7 +100,7 @@ def try_alone(
             found.append(Tried(candidate, None, kge, f"alone beyond the budget of {budget_kge:.1f} kGE"))
     for (position, _), trial in zip(affordable, trials.run([change for _, change in affordable]), strict=True):
         before = found[position]
-        found[position] = Tried(before.candidate, trial, before.kge, why_not(base, trial))
+        found[position] = Tried(before.candidate, trial, before.kge, why_not(base, trial, objective))
     return found
 
 
@@ -85,42 +110,64 @@ def added_kge(change: Change, machine: Machine, base: Trial) -> float:
     return price_of(change.apply(machine), machine, with_clock=False).figures.kge - base.figures.kge
 
 
-def why_not(base: Trial, trial: Trial) -> str:
+def why_not(base: Trial, trial: Trial, objective: Objective = CYCLES) -> str:
     """Why a candidate alone is worth nothing; empty if it is worth something."""
     if not runs(trial) or host_nodes_added(base, trial) > 0:
         return trial_line(base, trial).partition(": ")[2]
-    if host_nodes_added(base, trial) == 0 and share_saved(base, trial) < WORTH:
-        return f"saves less than {100 * WORTH:.1f} % of the cycles"
+    if host_nodes_added(base, trial) == 0 and objective.saved(base, trial) < WORTH:
+        return f"saves less than {100 * WORTH:.1f} % of the {objective.about}"
     return ""
 
 
-def choose(tried: Sequence[Tried], machine: Machine, base: Trial, trials: Trials, budget_kge: float) -> Choice:
+def choose(
+    tried: Sequence[Tried],
+    machine: Machine,
+    base: Trial,
+    trials: Trials,
+    budget_kge: float,
+    objective: Objective = CYCLES,
+) -> Choice:
     """The best set; an empty one where no candidate is worth its logic."""
     best: tuple[float, tuple[Tried, ...], Trial] = (0.0, (), base)
     count = 0
-    sets = sorted(_sets(tried, base), key=lambda of: -of[0])
-    left = list(sets)
+    told: list[TriedSet] = []
+    left = sorted(_sets(tried, base, objective), key=lambda of: -of[0])
     while left and left[0][0] > best[0]:
-        now: list[tuple[Tried, ...]] = []
+        now: list[Bounded] = []
         while left and len(now) < AT_ONCE and left[0][0] > best[0]:
-            _, of = left.pop(0)
-            if _is_affordable(of, machine, base, budget_kge):
-                now.append(of)
-        alone = {id(of): of[0].trial for of in now if len(of) == 1}
-        several = [of for of in now if len(of) > 1]
-        made = dict(zip(map(id, several), trials.run([_all(of) for of in several]), strict=True))
-        for of in now:
-            trial = alone.get(id(of)) or made[id(of)]
+            bound, of = left.pop(0)
+            why = _why_not_affordable(of, machine, base, budget_kge)
+            if why:
+                told.append(TriedSet(_names(of), bound, None, why))
+            else:
+                now.append((bound, of))
+        for (bound, of), trial in zip(now, _trials_of([of for _, of in now], trials), strict=True):
             count += 1
-            if runs_alike(base, trial) and share_saved(base, trial) > best[0] + 1e-9:
-                best = (share_saved(base, trial), of, trial)
-    return Choice(best[1], best[2], count, len(left))
+            saved = objective.saved(base, trial)
+            if len(of) > 1:
+                told.append(TriedSet(_names(of), bound, saved, trial.why_not))
+            if saved > best[0] + 1e-9:
+                best = (saved, of, trial)
+    return Choice(best[1], best[2], count, len(left), tuple(told))
 
 
-def _sets(tried: Sequence[Tried], base: Trial) -> Iterator[tuple[float, tuple[Tried, ...]]]:
+def _trials_of(sets: Sequence[tuple[Tried, ...]], trials: Trials) -> Iterator[Trial]:
+    """Each set's trial; of a single candidate it is there already."""
+    made = iter(trials.run([_all(of) for of in sets if len(of) > 1]))
+    for of in sets:
+        alone = of[0].trial if len(of) == 1 else None
+        yield next(made) if alone is None else alone
+
+
+def _names(of: Sequence[Tried]) -> tuple[str, ...]:
+    return tuple(each.candidate.name for each in of)
+
+
+def _sets(tried: Sequence[Tried], base: Trial, objective: Objective) -> Iterator[Bounded]:
     """(the most that it can save, set), with at most one candidate of a family."""
     worth = sorted(
-        (each for each in tried if each.trial is not None and not each.why_not), key=lambda t: -t.saved(base)
+        (each for each in tried if each.trial is not None and not each.why_not),
+        key=lambda each: -each.saved(base, objective),
     )
     families: dict[str, list[Tried]] = {}
     for each in worth:
@@ -129,16 +176,23 @@ def _sets(tried: Sequence[Tried], base: Trial) -> Iterator[tuple[float, tuple[Tr
     for size in range(1, len(kept) + 1):
         for some in combinations(kept, size):
             for of in product(*some):
-                yield 1 - prod(1 - each.saved(base) for each in of), of
+                yield _bound([each.trial for each in of if each.trial is not None], base, objective), of
 
 
-def _is_affordable(of: Sequence[Tried], machine: Machine, base: Trial, budget_kge: float) -> bool:
+def _bound(alone: Sequence[Trial], base: Trial, objective: Objective) -> float:
+    """The most that candidates save together."""
+    work = prod(min(1.0, objective.work(base, trial)) for trial in alone)
+    return 1 - work * max(objective.machine(base, trial) for trial in alone)
+
+
+def _why_not_affordable(of: Sequence[Tried], machine: Machine, base: Trial, budget_kge: float) -> str:
     if len(of) == 1:
-        return True  # those beyond the budget were left out
+        return ""  # those beyond the budget were left out
     try:
-        return added_kge(_all(of), machine, base) <= budget_kge
-    except IsaError:
-        return False
+        kge = added_kge(_all(of), machine, base)
+    except IsaError as error:
+        return str(error).splitlines()[0]
+    return "" if kge <= budget_kge else f"{kge:.1f} kGE together, beyond the budget of {budget_kge:.1f} kGE"
 
 
 def _all(of: Sequence[Tried]) -> Change:

@@ -48,7 +48,8 @@ class Use:
     of_channels: bool  # each channel has weights of its own
     reduced: tuple[int, ...]  # iterations of each loop that the statement reduces
     to_sums: bool  # its result is a sum of the accumulators' type
-    words_saved: int  # that a vector engine streams
+    words_saved: int  # that the busiest engine streams no more
+    words: int  # that a vector engine streams for the whole nest with it
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def _of_cover(
         reduced=_reduced(cover.nest) if any(node.op in REDUCTIONS for node in walk(expr)) else (),
         to_sums=False,
         words_saved=sum(step.words for step in steps) - max(step.words for step in steps),
+        words=max(step.words for step in steps),
     )
 
 
@@ -194,7 +196,7 @@ def _of_channels(
                 yield Refused(network, nest.name, str(error))
                 continue
             replaces = tuple(step.format.mnemonic for step in (cover.steps[:1] if to_sums else cover.steps))
-            yield Use(network, nest.name, replaces, written, True, reduced, to_sums, cover.cycles - words)
+            yield Use(network, nest.name, replaces, written, True, reduced, to_sums, cover.cycles - words, words)
 
 
 def _results(cover: Cover) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.codesign.specialise.candidates import Candidate, together
+from tilewright.codesign.specialise.candidates import PARAMETERS, Candidate, together
 from tilewright.isa.files.keys import EXTENDS
 from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS
 
@@ -20,6 +20,8 @@ def overlay_text(candidates: Sequence[Candidate], extends: str, about: str) -> s
     if ENGINES in over:
         lines.append(f"{ENGINES}:")
         lines += [f"  {name}: {_flow(entry)}" for name, entry in over[ENGINES].items()]
+    if PARAMETERS in over:
+        lines.append(f"{PARAMETERS}: {_flow(over[PARAMETERS])}")
     lines.append(f"{INSTRUCTIONS}:")
     for name, entry in over[INSTRUCTIONS].items():
         lines.append(f"  {name}:")

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tilewright.codesign.advise.changes import Change, Way, steps
-from tilewright.codesign.advise.effects import ran, runs_alike, share_saved, trial_line
+from tilewright.codesign.advise.effects import runs_alike, trial_line
 from tilewright.codesign.advise.engines import engines_more
 from tilewright.codesign.advise.kept_trials import trial_maker
-from tilewright.codesign.advise.trials import Bench, Done, NoAdvice, Trial, Trials
+from tilewright.codesign.advise.trials import Bench, Done, Make, NoAdvice, Trial, Trials
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import price_of
+from tilewright.codesign.price.clock import Clock
+from tilewright.codesign.price.known_clock import known_clock
+from tilewright.codesign.price.process import load_process
+from tilewright.codesign.specialise.answer import Clocks, Control, Proposal, Specialised
 from tilewright.codesign.specialise.candidates import Candidate, candidates_of, together
-from tilewright.codesign.specialise.choose import Choice, Tried, choose, try_alone
-from tilewright.codesign.specialise.observe import Refused, observe
+from tilewright.codesign.specialise.choose import Choice, choose, try_alone
+from tilewright.codesign.specialise.given import given_candidates, verdicts
+from tilewright.codesign.specialise.objective import NoFigure, Objective
+from tilewright.codesign.specialise.observe import observe
+from tilewright.codesign.specialise.predict import predictions
+from tilewright.codesign.specialise.removals import removals
 from tilewright.codesign.specialise.written import NotWritten
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
@@ -26,86 +33,27 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """Candidates by the words that they save, and layers for which no statement was found."""
+class Question:
+    """What is asked: instructions for a machine that save networks most of an objective.
 
+    They may add a share `budget` of the machine's logic: 0.1 is a tenth. `held_out` have no say. `given` is a file with
+    a person's instructions, which are candidates, too.
+    """
+
+    networks: tuple[Network, ...]
     machine: Machine
-    candidates: tuple[Candidate, ...]
-    refused: tuple[Refused, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "machine": self.machine.name,
-            "candidates": [
-                {
-                    "name": each.name,
-                    "about": each.about,
-                    "words_saved": each.words_saved,
-                    "networks": list(each.networks),
-                    "places": [{"network": use.network, "layer": use.layer} for use in each.uses],
-                    "over": each.over,
-                }
-                for each in self.candidates
-            ],
-            "refused": [asdict(each) for each in self.refused],
-        }
-
-
-@dataclass(frozen=True)
-class Control:
-    """The best that a step of a size, or a further engine, gains for no more area than the instructions."""
-
-    trial: Trial | None
-    tried: int
-    mm2: float  # that the instructions add
-
-
-@dataclass(frozen=True)
-class Specialised:
-    """The answer: the instructions chosen, what each candidate was worth, and what they are compared with."""
-
-    proposal: Proposal
-    base: Trial
-    tried: tuple[Tried, ...]
-    choice: Choice
-    budget_kge: float
-    held_out: tuple[tuple[Trial, Trial], ...]  # (as it is, with the instructions), one network each
-    control: Control | None
+    budget: float
+    held_out: tuple[Network, ...] = ()
+    objective: Objective = field(default_factory=Objective)
+    given: Path | None = None
+    effort: int = 1
+    with_control: bool = True
+    with_removals: bool = True
+    with_clock: bool = True
 
     @property
-    def over(self) -> dict[str, Any]:
-        """What the file of the new machine says beyond the old one's."""
-        return dict(together([each.candidate for each in self.choice.chosen]).over) if self.choice.chosen else {}
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            **self.proposal.as_json(),
-            "budget_kge": self.budget_kge,
-            "base": self.base.as_json(),
-            "tried": [
-                {
-                    "name": each.candidate.name,
-                    "kge": each.kge,
-                    "share_saved": each.saved(self.base),
-                    "why_not": each.why_not,
-                    "is_chosen": each.candidate.name in self.choice.names,
-                }
-                for each in self.tried
-            ],
-            "chosen": sorted(self.choice.names),
-            "sets_tried": self.choice.sets_tried,
-            "sets_left": self.choice.sets_left,
-            "with": self.choice.trial.as_json(),
-            "share_saved": share_saved(self.base, self.choice.trial),
-            "held_out": [{"before": old.as_json(), "after": new.as_json()} for old, new in self.held_out],
-            "control": None
-            if self.control is None
-            else {
-                "mm2": self.control.mm2,
-                "tried": self.control.tried,
-                "best": None if self.control.trial is None else self.control.trial.as_json(),
-            },
-        }
+    def bench(self) -> Bench:
+        return Bench(self.machine, self.networks, self.effort, with_price=True, with_clock=self.objective.needs_clock)
 
 
 def propose(networks: Sequence[Network], machine: Machine) -> Proposal:
@@ -119,53 +67,96 @@ def propose(networks: Sequence[Network], machine: Machine) -> Proposal:
 
 
 def specialise_machine(
-    networks: Sequence[Network],
-    machine: Machine,
-    budget: float,
-    held_out: Sequence[Network] = (),
-    effort: int = 1,
+    asked: Question,
     jobs: int | None = None,
-    with_control: bool = True,
     done: Done = lambda finished, asked: None,
     tell: Tell = lambda line: None,
     keep: Path | None = None,
 ) -> Specialised:
-    """Choose instructions that may add a share `budget` of the machine's logic: 0.1 is a tenth.
+    """Choose instructions, and find out what they are worth.
 
     With `keep`, a folder, trials are kept there, and the same question goes on where it stopped. Deterministic,
-    whatever the number of jobs. Raises NoAdvice where a network fails on the machine as it is, CompileError and
-    PriceError.
+    whatever the number of jobs. Raises NoAdvice where a network fails on the machine as it is or a figure of the
+    objective is not known, IsaError for a faulty file of instructions, CompileError and PriceError.
     """
-    proposal = propose(networks, machine)
+    proposal, machine, objective = propose(asked.networks, asked.machine), asked.machine, asked.objective
+    given = [] if asked.given is None else given_candidates(asked.given, machine)
+    candidates = [*given, *_others(proposal.candidates, given)]
     make = trial_maker(keep)
-    bench = Bench(machine, tuple(networks), effort, with_price=True)
-    tell(f"{len(proposal.candidates)} candidates; pricing and compiling for {machine.name} as it is")
-    base = make(bench, None)
+    tell(f"{len(candidates)} candidates; pricing and compiling for {machine.name} as it is")
+    base = make(asked.bench, None)
+    _require_figures(base, machine, objective)
+    assert base.figures is not None
+    budget_kge = asked.budget * base.figures.kge
+
+    def told(trial: Trial) -> None:
+        tell(trial_line(base, trial))
+
+    with Trials(asked.bench, jobs or os.cpu_count() or 1, done, told, make) as trials:
+        tried = try_alone(candidates, machine, base, trials, budget_kge, objective)
+        choice = choose(tried, machine, base, trials, budget_kge, objective)
+        chosen = _together(choice)
+        found = verdicts(given, tried, base, trials, objective) if given else ()
+        control = _control(machine, base, choice, trials, objective) if asked.with_control and chosen else None
+        can_go = removals(machine, choice.trial, chosen, trials) if asked.with_removals else None
+    pairs = _held_out(asked, chosen, make, tell) if chosen is not None else ()
+    clocks = _clocks(machine, chosen, tell) if asked.with_clock and chosen is not None else None
+    predicted = predictions([each.candidate for each in choice.chosen], base, choice.trial) if chosen else ()
+    return Specialised(
+        proposal, base, tuple(tried), choice, objective, budget_kge, pairs, control, clocks, can_go, found, predicted
+    )
+
+
+def _others(candidates: Sequence[Candidate], given: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates that are not given by another name."""
+    there = [each.entry["do"] for each in given]
+    names = {each.name for each in given}
+    return [each for each in candidates if each.name not in names and each.entry["do"] not in there]
+
+
+def _require_figures(base: Trial, machine: Machine, objective: Objective) -> None:
     for failed in base.failures:
         raise NoAdvice(f"{failed.network} on {machine.name} fails in the stage {failed.stage}: {failed.reason}")
-    assert base.figures is not None
-    budget_kge = budget * base.figures.kge
-    with Trials(bench, jobs or os.cpu_count() or 1, done, lambda trial: tell(trial_line(base, trial)), make) as trials:
-        tried = try_alone(proposal.candidates, machine, base, trials, budget_kge)
-        choice = choose(tried, machine, base, trials, budget_kge)
-        control = _control(machine, base, choice, trials) if with_control and choice.chosen else None
+    try:
+        objective.saved(base, base)
+    except NoFigure as error:
+        raise NoAdvice(f"objective {objective.goal}: {error}") from error
+
+
+def _together(choice: Choice) -> Change | None:
+    return together([each.candidate for each in choice.chosen]) if choice.chosen else None
+
+
+def _held_out(asked: Question, chosen: Change, make: Make, tell: Tell) -> tuple[tuple[Trial, Trial], ...]:
     pairs = []
-    for network in held_out if choice.chosen else ():
-        alone = Bench(machine, (network,), effort, with_price=True)
-        chosen = together([each.candidate for each in choice.chosen])
+    for network in asked.held_out:
+        alone = Bench(asked.machine, (network,), asked.effort, with_price=True)
         pairs.append((make(alone, None), make(alone, chosen)))
         tell(f"held out, {network.name}: {trial_line(pairs[-1][0], pairs[-1][1])}")
-    return Specialised(proposal, base, tuple(tried), choice, budget_kge, tuple(pairs), control)
+    return tuple(pairs)
 
 
-def _control(machine: Machine, base: Trial, choice: Choice, trials: Trials) -> Control:
+def _clocks(machine: Machine, chosen: Change, tell: Tell) -> Clocks:
+    """Of the machine as it is and with what was chosen: each is synthesised for speed. Raises PriceError."""
+    tell("the clock with the instructions, and without")
+    process = load_process()
+    before, after = (known_clock(each, process) for each in (machine, chosen.apply(machine)))
+    return Clocks(before.ns, after.ns, _limit(before), _limit(after))
+
+
+def _limit(clock: Clock) -> str:
+    unit = clock.units[0]
+    return f"{unit.unit}: {unit.statement}" if unit.statement else unit.unit
+
+
+def _control(machine: Machine, base: Trial, choice: Choice, trials: Trials, objective: Objective) -> Control:
     """What else no more area buys: every key a step further, and a second engine of each kind."""
     assert base.figures is not None and choice.trial.figures is not None
     mm2 = choice.trial.figures.area_mm2 - base.figures.area_mm2
     more = [each for each in steps(machine) if each.way in (Way.UP, Way.CHOICE)]
     affordable = [change for change in (*more, *engines_more(machine)) if _costs_at_most(change, machine, base, mm2)]
     found = [trial for trial in trials.run(affordable) if runs_alike(base, trial)]
-    best = max(found, key=lambda trial: share_saved(base, trial), default=None)
+    best = max(found, key=lambda trial: objective.saved(base, trial), default=None)
     return Control(best, len(affordable), mm2)
 
 
@@ -176,8 +167,3 @@ def _costs_at_most(change: Change, machine: Machine, base: Trial, mm2: float) ->
     except IsaError:
         return False
     return priced.figures.area_mm2 - base.figures.area_mm2 <= mm2
-
-
-def gains(before: Trial, after: Trial) -> list[tuple[str, int, int]]:
-    """(network, cycles before, cycles after) of the networks that run on both."""
-    return [(old.network, old.cycles, new.cycles) for old, new in zip(ran(before), ran(after), strict=True)]

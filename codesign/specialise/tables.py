@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.codesign.advise.effects import name_of, share_saved
+from tilewright.codesign.advise.effects import name_of
 from tilewright.codesign.price.report import Table
+from tilewright.codesign.specialise.answer import NetworkEffect, Proposal, Specialised
 from tilewright.codesign.specialise.candidates import Candidate
 from tilewright.codesign.specialise.choose import Tried
-from tilewright.codesign.specialise.specialise import Proposal, Specialised, gains
 
 COMPUTE = "compute"
 """The bound of layers that wait for products."""
@@ -38,19 +38,52 @@ def proposal_lines(proposal: Proposal, top: int) -> Iterator[str]:
         yield f"No statement for {count} layer{'s' * (count != 1)}: {reason}."
 
 
-def tables(found: Specialised) -> list[Table]:
-    """Each candidate with its verdict, cycles of each network before and after, and those that were held out."""
-    machine = found.proposal.machine.name
-    rows = [_row(each, found) for each in found.tried]
+def tables(found: Specialised, most_removals: int | None = None) -> list[Table]:
+    """Each candidate with its verdict, what the chosen ones do for each network, what was given, and what can go.
+
+    Of what can go at most so many, and all of it together.
+    """
+    title = f"Candidates for {found.proposal.machine.name}: each alone"
     columns = ("instruction", "places", "saved", "+kGE", "verdict")
-    result: list[Table] = [(f"Candidates for {machine}: each alone", columns, rows)] if rows else []
+    result: list[Table] = [(title, columns, [_row(each, found) for each in found.tried])] if found.tried else []
     if found.choice.chosen:
-        title = f"With {', '.join(sorted(found.choice.names))}"
-        columns = ("network", "cycles", "with it", "times", "")
-        before = [_gain(*each, "") for each in gains(found.base, found.choice.trial)]
-        outside = [_gain(*each, "held out") for old, new in found.held_out for each in gains(old, new)]
-        result.append((title, columns, [*before, *outside]))
+        result += _of_chosen(found)
+    if found.given:
+        result.append(_of_given(found))
+    if found.removals:
+        going: list[Sequence[object]] = [
+            (each.name, f"{each.kge:.1f}", f"{each.mm2:.3f}", f"{100 * each.share_saved + 0:.1f} %")
+            for each in (*found.removals[:-1][:most_removals], found.removals[-1])
+        ]
+        result.append(
+            ("What can go: as fast, and less area", ("without", "kGE less", "mm² less", "cycles saved"), going)
+        )
     return result
+
+
+def _of_chosen(found: Specialised) -> Iterator[Table]:
+    """Cycles before and after, what uses the instructions, and how good the prediction was."""
+    columns: Sequence[str] = ("network", "cycles", "with it", "times", "mJ", "with it", "")
+    yield f"With {', '.join(sorted(found.choice.names))}", columns, [_gain(each) for each in found.networks]
+    shares = [
+        (each.name, len(each.networks), each.layers, each.cycles, f"{100 * each.share:.1f} %") for each in found.shares
+    ]
+    yield "What uses it", ("instruction", "networks", "layers", "its cycles", "of all"), shares
+    if found.predicted:
+        columns = ("network", "overlapped", "apart", "simulated", "apart is off by")
+        rows = [
+            (each.network, each.overlapped, each.apart, each.simulated, f"{100 * each.error:.1f} %")
+            for each in found.predicted
+        ]
+        yield "Cycles, predicted before anything was compiled for it", columns, rows
+
+
+def _of_given(found: Specialised) -> Table:
+    rows = [
+        (each.name, f"{100 * each.saved:.1f} %", "" if each.kge is None else f"{each.kge:.1f}", each.text)
+        for each in found.given
+    ]
+    return "What was given", ("instruction", "saved", "+kGE", "verdict"), rows
 
 
 def lines(found: Specialised) -> Iterator[str]:
@@ -66,8 +99,11 @@ def lines(found: Specialised) -> Iterator[str]:
     yield (
         f"Logic: {before.kge:.1f} kGE, and {kge:.1f} more ({100 * kge / before.kge:.1f} %; at most "
         f"{found.budget_kge:.1f}); area {after.area_mm2 - before.area_mm2:.3f} mm² more. The added logic is fitted to "
-        f"the price of {machine}, not synthesised; the clock is not compared."
+        f"the price of {machine}, not synthesised."
     )
+    yield from _clock(found)
+    if found.objective.needs_clock or found.objective.about != "cycles" or found.objective.weights:
+        yield f"Chosen by {found.objective.about}: {100 * found.saved:.1f} % less."
     yield (
         f"Sets of candidates compared: {choice.sets_tried}. Left out, as they cannot save more if candidates together "
         f"save at most what they save alone: {choice.sets_left}."
@@ -83,17 +119,35 @@ def _control(found: Specialised) -> Iterator[str]:
     if control.trial is None:
         yield f"For the same area: none of {of} runs the networks."
         return
-    other, own = share_saved(found.base, control.trial), share_saved(found.base, found.choice.trial)
+    other, own = found.objective.saved(found.base, control.trial), found.saved
     wins = "the instructions are ahead" if own > other else "that is the better use of the area"
     yield (
-        f"For the same area: the best of {of} is {name_of(control.trial)}, with {100 * other:.1f} % fewer cycles, "
-        f"against {100 * own:.1f} %: {wins}."
+        f"For the same area: the best of {of} is {name_of(control.trial)}, with {100 * other:.1f} % less of the "
+        f"{found.objective.about}, against {100 * own:.1f} %: {wins}."
+    )
+
+
+def _clock(found: Specialised) -> Iterator[str]:
+    """What the longest path is, and what the clock makes of the cycles that are saved."""
+    clocks = found.clocks
+    if clocks is None:
+        return
+    before, after = 1000 / clocks.before_ns, 1000 / clocks.after_ns
+    if clocks.after_ns <= clocks.before_ns * 1.0005:
+        yield f"Clock: {before:.0f} MHz before and {after:.0f} MHz with it: nobody is charged for it."
+        return
+    times = ", ".join(
+        f"{each.network} {old / new:.2f}" for each in found.networks for old, new in [each.ms] if old and new
+    )
+    yield (
+        f"Clock: {before:.0f} MHz before and {after:.0f} MHz with it, by {clocks.after_limit}. At these clocks "
+        f"networks are faster by the factors {times}."
     )
 
 
 def _row(each: Tried, found: Specialised) -> tuple[object, ...]:
     tried = each.trial is not None
-    saved = f"{100 * each.saved(found.base):.1f} %" if tried else ""
+    saved = f"{100 * each.saved(found.base, found.objective):.1f} %" if tried else ""
     kge = "" if each.kge is None else f"{each.kge:.1f}"
     return (each.candidate.name, len(each.candidate.uses), saved, kge, _verdict(each, found))
 
@@ -107,8 +161,10 @@ def _verdict(each: Tried, found: Specialised) -> str:
     return "gains less in any set" if rival is None else f"{rival.candidate.name} gains more"
 
 
-def _gain(network: str, before: int, after: int, note: str) -> tuple[object, ...]:
-    return network, before, after, f"{before / after:.2f}", note
+def _gain(each: NetworkEffect) -> tuple[object, ...]:
+    note = ["held out"] * each.is_held_out + ["uses none of them"] * (not each.uses)
+    energies = ("" if mj is None else f"{mj:.3f}" for mj in each.mj)
+    return each.network, *map(round, each.cycles), f"{each.times:.2f}", *energies, ", ".join(note)
 
 
 def _nearest(found: Specialised) -> str:

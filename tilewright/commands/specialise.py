@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.errors import InputError
+    ON_TERMINAL,
 from tilewright.commands.options import (
     Calibration,
     Effort,
@@ -25,7 +29,7 @@ from tilewright.commands.options import (
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
-    from tilewright.codesign.specialise.specialise import Proposal, Specialised
+    from tilewright.codesign.specialise.answer import Proposal, Specialised
 
 Area = Annotated[
     str,
@@ -40,6 +44,44 @@ Propose = Annotated[
     typer.Option("--propose", metavar="NUMBER", min=1, help="Only list so many candidates; choose nothing."),
 ]
 NoControl = Annotated[bool, typer.Option("--no-control", help="Do not look for what else the same area would buy.")]
+NoRemovals = Annotated[bool, typer.Option("--no-removals", help="Do not look for what the machine could do without.")]
+NoClock = Annotated[bool, typer.Option("--no-clock", help="Do not synthesise for the clock, before and after.")]
+
+
+MOST_REMOVALS = 10
+"""Rows of what can go; the page and --json have all."""
+
+
+class Less(StrEnum):
+    """What should be less."""
+
+    CYCLES = "cycles"
+    TIME = "time"
+    ENERGY = "energy"
+    ENERGY_DELAY = "energy-delay"
+    AREA = "area"
+
+
+ObjectiveOption = Annotated[
+    Less,
+    typer.Option("--objective", help="What should be less: area is cycles times area; energy includes DRAM's."),
+]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weight",
+        metavar="NET=NUMBER",
+        help="How often a network runs beside the others; then sums count. Without, all count alike.",
+    ),
+]
+Given = Annotated[
+    Path | None,
+    typer.Option("--with", metavar="FILE", help="Also try the instructions of this machine's file, and judge each."),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a page with all of it, one file for any browser."),
+]
 
 
 def specialise_command(
@@ -48,7 +90,13 @@ def specialise_command(
     area: Area = "+10%",
     holdout: HeldOut = None,
     propose: Propose = None,
+    objective: ObjectiveOption = Less.CYCLES,
+    weight: Weights = None,
+    given: Given = None,
     no_control: NoControl = False,
+    no_removals: NoRemovals = False,
+    no_clock: NoClock = False,
+    html: Html = None,
     output: OptionalOutput = None,
     set: Set = None,  # noqa: A002
     effort: Effort = 1,
@@ -69,10 +117,14 @@ def specialise_command(
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.isa.folders.cache import cache_folder
     from tilewright.terminal.progress import counting
+    from tilewright.commands.quantize import print_warnings
+    from tilewright.specialised.page import instructions_page
 
     extends = _extends(isa, output, bool(set))
     shapes = parse_shapes(shape or ())
     budget = share(area)
+    if html is not None and html in (json, output):
+        raise typer.BadParameter("--html, --json and --output want the same file: give each its own")
     if propose is not None:
         found = propose_instructions(networks, isa, set or (), shapes, calibration, seed, print_warnings)
         _print_proposal(found, propose, json)
@@ -81,8 +133,12 @@ def specialise_command(
         answer = specialise(
             networks, isa, budget, holdout or (), set or (), effort, not no_control, shapes, jobs, done,
             calibration, seed, print_warnings, say, cache_folder() / "trials",
+            objective, weights(weight or ()), given, not no_removals, not no_clock,
         )  # fmt: skip
-    _print(answer, json)
+    if html != ON_TERMINAL:
+        _print(answer, json)
+    if html is not None:
+        write_output(html, instructions_page(answer))
     if output is not None:
         _write(answer, extends, output, [path.stem for path in networks])
 
@@ -95,6 +151,23 @@ def share(text: str) -> float:
         found = -1.0
     if not 0 < found < float("inf"):
         raise InputError(f"--area {text}: expected how much logic the instructions may add, such as +10%")
+    return found
+
+
+def weights(texts: Sequence[str]) -> dict[str, float]:
+    """By network, of `ds-cnn=10`; raises InputError for other texts, and for a network with two weights."""
+    found: dict[str, float] = {}
+    for text in texts:
+        name, sign, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if not sign or not name or not 0 < value < float("inf"):
+            raise InputError(f"--weight {text}: expected a network and how often it runs, such as ds-cnn=10")
+        if name in found:
+            raise InputError(f"--weight {text}: {name} has a weight of {found[name]:g} already")
+        found[name] = value
     return found
 
 
@@ -127,7 +200,7 @@ def _print(found: Specialised, json: Path | None) -> None:
     from tilewright.terminal.tables import print_tables, print_text
 
     if report(found.as_json(), json):
-        shown = tables(found)
+        shown = tables(found, MOST_REMOVALS)
         print_tables(shown)
         if shown:
             print()

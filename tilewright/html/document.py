@@ -23,12 +23,13 @@ IDENTIFIER = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b")
 
 
 def document(title: str, body: str, script: str, own: Path, data: str = "") -> str:
-    """The page. `script` draws the charts; `own` is the folder with the page's own style.css and page.js.
+    """The page. `script` draws the charts; `own` is the folder with the page's style.css, and page.js if it has one.
 
     `data` is JSON for the latter, in which nothing may end an element.
     """
     style = "".join((folder / "style.css").read_text() for folder in (FOLDER, own))
-    scripts = [(FOLDER / "sort.js").read_text(), (own / "page.js").read_text()]
+    files = (FOLDER / "sort.js", own / "page.js")
+    scripts = [file.read_text() for file in files if file.is_file()]
     library = "\n".join(f"<script>{text}</script>" for text in INLINE.js_raw[:1]) if script else ""
     facts = f'<script type="application/json" id="data">{data}</script>\n' if data else ""
     return f"""<!doctype html>

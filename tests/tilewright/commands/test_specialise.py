@@ -11,7 +11,9 @@ from tests.codesign.specialise.test_candidates import depthwise
 from tests.digits import MODEL
 from tests.tilewright.command_line import Command
 from tilewright.compiler.pipeline import compile_model
-from tilewright.isa.files.loader import load_machine
+from tilewright.isa.files.loader import SPECS, load_machine
+
+QUICK = ("--no-control", "--no-removals", "--no-clock", "--jobs", 1)
 
 
 @pytest.fixture
@@ -31,11 +33,13 @@ def test_proposals(tilewright: Command, model: Path) -> None:
 
 def test_a_machine_is_written_and_loads(tilewright: Command, model: Path, tmp_path: Path) -> None:
     output = tmp_path / "mine.yaml"
-    words = ("specialise", model, "--isa", "base16", "--area", "+20%", "--no-control", "--jobs", 1, "-o", output)
+    words = ("specialise", model, "--isa", "base16", "--area", "+20%", *QUICK, "-o", output)
 
-    ended = tilewright(*words, "--json", tmp_path / "mine.json")
+    ended = tilewright(*words, "--json", tmp_path / "mine.json", "--html", tmp_path / "mine.html")
 
     assert ended.code == 0
+    page = (tmp_path / "mine.html").read_text()
+    assert "http" not in page.replace("http-equiv", "") and "channel_products_requantize_by_3" in page
     machine = load_machine(output)
     (name,) = json.loads((tmp_path / "mine.json").read_text())["chosen"]
     assert name == "channel_products_requantize_by_3" and name in machine.formats
@@ -46,7 +50,7 @@ def test_a_machine_is_written_and_loads(tilewright: Command, model: Path, tmp_pa
 
 def test_nothing_pays(tilewright: Command, tmp_path: Path) -> None:
     output = tmp_path / "none.yaml"
-    ended = tilewright("specialise", MODEL, "--isa", "tiny8", "--area", "+0.5%", "--jobs", 1, "-o", output)
+    ended = tilewright("specialise", MODEL, "--isa", "tiny8", "--area", "+0.5%", *QUICK, "-o", output)
     assert ended.code == 0 and "Nothing pays on tiny8 within" in ended.out
     assert not output.exists() and "is not written: there is no instruction to add" in " ".join(ended.out.split())
 
@@ -59,11 +63,32 @@ def test_nothing_pays(tilewright: Command, tmp_path: Path) -> None:
         (("--area", "+0%"), "--area +0%: expected how much logic the instructions may add, such as +10%"),
         (("--set", "dram.latency_cycles=8", "-o", "x.yaml"), "--output with --set: the file extends a machine"),
         (("--propose", "0"), "greater than or equal to 1"),
+        (("--weight", "digits_int8"), "--weight digits_int8: expected a network and how often it runs"),
+        (("--weight", "digits_int8=0"), "--weight digits_int8=0: expected a network and how often it runs"),
+        (("--weight", "a=1", "--weight", "a=2"), "--weight a=2: a has a weight of 1 already"),
+        (("--weight", "other=2"), "weight of other: expected one of the networks digits_int8"),
+        (("--objective", "speed"), "'speed' is not one of"),
+        (("--with", "none.yaml"), "none.yaml"),
+        (("--html", "x", "--json", "x"), "--html, --json and --output want the same file"),
     ],
 )
 def test_what_is_asked_wrongly(tilewright: Command, words: tuple[str, ...], message: str) -> None:
     ended = tilewright("specialise", MODEL, "--isa", "tiny8", *words)
     assert ended.code != 0 and message in " ".join(ended.err.split())
+
+
+@pytest.mark.slow
+def test_instructions_of_a_person_are_judged(tilewright: Command, model: Path, tmp_path: Path) -> None:
+    """What dw16 has by hand, beside what is found: each is what the other one is."""
+    words = ("specialise", model, "--isa", "base16", "--area", "+20%", *QUICK, "--with", SPECS / "dw16.yaml")
+
+    ended = tilewright(*words, "--objective", "area", "--json", tmp_path / "mine.json")
+
+    assert ended.code == 0 and "What was given" in ended.out
+    found = json.loads((tmp_path / "mine.json").read_text())
+    (given,) = found["given"]
+    assert given["name"] == "depthwise" and given["saved"] > 0 and not given["is_subsumed"]
+    assert found["objective"] == {"goal": "area", "weights": {}}
 
 
 def test_a_machine_without_an_array(tilewright: Command) -> None:

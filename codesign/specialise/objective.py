@@ -1,0 +1,104 @@
+"""What a set of instructions is chosen by: cycles, time, energy, both of these, or area, over weighted networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import exp, log
+
+from tilewright.codesign.advise.effects import ran, runs_alike
+from tilewright.codesign.advise.trials import Trial
+from tilewright.codesign.points.evaluate import NetworkFigures
+
+
+class Goal(StrEnum):
+    """What should be less."""
+
+    CYCLES = "cycles"
+    TIME = "time"  # cycles at the machine's own clock
+    ENERGY = "energy"  # on chip and of DRAM
+    ENERGY_DELAY = "energy-delay"  # energy times time
+    AREA = "area"  # cycles times the machine's area: where to cut off
+
+
+ABOUT: Mapping[Goal, str] = {
+    Goal.CYCLES: "cycles",
+    Goal.TIME: "time",
+    Goal.ENERGY: "energy",
+    Goal.ENERGY_DELAY: "energy times time",
+    Goal.AREA: "cycles times area",
+}
+"""The goals in words."""
+
+
+class NoFigure(Exception):
+    """What the objective needs and nobody knows."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A goal, and how often each network runs beside the others.
+
+    With weights, sums over all networks count, as in a space of `explore`, and a network that is not named has a weight
+    of 1. Without any, every network counts alike, however long it takes: by the geometric mean.
+    """
+
+    goal: Goal = Goal.CYCLES
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def needs_clock(self) -> bool:
+        return self.goal in (Goal.TIME, Goal.ENERGY_DELAY)
+
+    @property
+    def about(self) -> str:
+        return ABOUT[self.goal]
+
+    def saved(self, base: Trial, trial: Trial) -> float:
+        """The share that a trial saves: 0.1 is a tenth less; 0 where less or more of the networks runs."""
+        return 1 - self.work(base, trial) * self.machine(base, trial) if runs_alike(base, trial) else 0.0
+
+    def work(self, base: Trial, trial: Trial) -> float:
+        """What the networks take beside what they took before: 0.9 is a tenth less. Raises NoFigure."""
+        match self.goal:
+            case Goal.CYCLES | Goal.TIME | Goal.AREA:
+                return self._ratio(base, trial, _cycles)
+            case Goal.ENERGY:
+                return self._ratio(base, trial, energy_of)
+            case Goal.ENERGY_DELAY:
+                return self._ratio(base, trial, _cycles) * self._ratio(base, trial, energy_of)
+
+    def machine(self, base: Trial, trial: Trial) -> float:
+        """What the machine itself makes of that: by its clock, or by its area. Raises NoFigure."""
+        old, new = base.figures, trial.figures
+        assert old is not None and new is not None
+        if self.goal is Goal.AREA:
+            return new.area_mm2 / old.area_mm2
+        if not self.needs_clock:
+            return 1.0
+        if old.clock_ns is None or new.clock_ns is None:
+            raise NoFigure("the clock is not known")
+        return new.clock_ns / old.clock_ns
+
+    def _ratio(self, base: Trial, trial: Trial, of: Callable[[NetworkFigures], float]) -> float:
+        pairs = [(old.network, of(old), of(new)) for old, new in zip(ran(base), ran(trial), strict=True)]
+        pairs = [(name, before, after) for name, before, after in pairs if before]
+        if not pairs:
+            return 1.0
+        if self.weights:
+            weighted = [(self.weights.get(name, 1.0), before, after) for name, before, after in pairs]
+            return sum(each[0] * each[2] for each in weighted) / sum(each[0] * each[1] for each in weighted)
+        return exp(sum(log(after / before) for _, before, after in pairs) / len(pairs))
+
+
+def _cycles(of: NetworkFigures) -> float:
+    return of.cycles_per_image
+
+
+def energy_of(of: NetworkFigures) -> float:
+    """Millijoules for an image, on chip and of DRAM. Raises NoFigure where one of them is not known."""
+    if of.on_chip_mj is None or of.dram_mj is None:
+        lacking = ", ".join(of.unmeasured) or "the logic"
+        raise NoFigure(f"the energy of {of.network} is not known: the process has no figure for {lacking}")
+    return (of.on_chip_mj + of.dram_mj) / of.images

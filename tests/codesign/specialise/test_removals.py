@@ -1,0 +1,71 @@
+"""What can go, and what was predicted; by made-up trials."""
+
+from __future__ import annotations
+
+from tests.codesign.advise.test_advice import network
+from tests.codesign.specialise.test_candidates import depthwise, found
+from tests.compiler.pipelines import base16
+from tilewright.codesign.advise.changes import Change
+from tilewright.codesign.advise.trials import Bench, LayerCycles, Trial, Trials
+from tilewright.codesign.points.network import Network
+from tilewright.codesign.points.priced import MachineFigures
+from tilewright.codesign.specialise.predict import predictions
+from tilewright.codesign.specialise.removals import ALL, removals
+
+LESS = {"without max_pool": (2.0, 1000), "fetch_beats 64 → 32": (1.0, 1000), "wait_bits 16 → 8": (3.0, 1001)}
+"""kGE less and cycles, of a machine of 100 kGE and 1,000 cycles; other changes cost nothing and buy nothing."""
+
+
+def made_up(bench: Bench, change: Change | None) -> Trial:
+    own = "" if change is None else change.name.removeprefix("+chosen, ")
+    kge, cycles = LESS.get(own, (0.0, 1000))
+    if own == ALL:
+        kge, cycles = 3.0, 1010
+    figures = MachineFigures("m", "k", "P", (100 - kge) / 100, 0.0, 100 - kge, 1, "fitted", "m", None)
+    return Trial(change, figures, (network(cycles),), {}, frozenset(base16().formats) - {"max_pool"})
+
+
+def test_what_is_as_fast_and_smaller_can_go() -> None:
+    bench = Bench(base16(), (Network("n", b""),), 0, True)
+    with Trials(bench, 1, lambda finished, asked: None, make=made_up) as trials:
+        going = removals(base16(), made_up(bench, None), None, trials)
+    assert [(each.name, round(each.kge, 3)) for each in going] == [
+        ("without max_pool", 2.0), ("fetch_beats 64 → 32", 1.0), (ALL, 3.0)
+    ]  # fmt: skip
+    assert going[-1].share_saved < 0  # together they cost cycles, and that is said
+
+
+def test_loops_are_as_long_as_programs_need() -> None:
+    names: list[str] = []
+
+    def noted(bench: Bench, change: Change | None) -> Trial:
+        names.extend([] if change is None else [change.name])
+        return made_up(bench, change)
+
+    bench = Bench(base16(), (Network("n", b""),), 0, True)
+    loops = {loop.name: loop.bits for loop in base16().format("requantize").loops}
+    first, *others = loops
+    longest = {"requantize": {first: 5, **{name: 1 << loops[name] for name in others}}}
+    base = Trial(None, made_up(bench, None).figures, (network(1000),), {}, frozenset(base16().formats), longest=longest)
+    with Trials(bench, 1, lambda finished, asked: None, make=noted) as trials:
+        removals(base16(), base, None, trials)
+    fewer = loops[first] - 3  # 5 iterations are counted with 3 bits
+    assert f"{fewer} bits of the loops of requantize" in names
+
+
+def test_a_layer_is_predicted_to_lose_what_its_longest_resource_loses() -> None:
+    """3 · 3 taps of 8 · 8 pixels and 2 blocks of channels: blocks of three words: 3 · 64 · 2 words, and 128 results."""
+    candidate = found(depthwise())["channel_products_by_3"]
+    (use,) = candidate.uses
+    bounds = {"compute": 2000, "vector": 128, "weights": 300, "dram": 700}
+    other = {"compute": 1000, "vector": 400, "weights": 0, "dram": 0}
+    layers = {use.layer: LayerCycles(2100, "compute", bounds), "other": LayerCycles(1050, "compute", other)}
+    base = Trial(None, None, (network(3150),), {"n": layers}, frozenset())
+    after = Trial(None, None, (network(1000),), {}, frozenset())
+
+    (predicted,) = predictions([candidate], base, after)
+
+    assert use.words == 3 * 64 * 2 + 128
+    assert predicted.apart == 3150 - 2000 + 700  # then DRAM is the longest of that layer
+    assert predicted.overlapped == 3150 - 3000 + 1000  # the array, with the other layer alone, is the busiest
+    assert predicted.error == 1850 / 1000 - 1

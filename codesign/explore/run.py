@@ -16,6 +16,7 @@ from tilewright.codesign.explore.lines import Line, key_of
 from tilewright.codesign.explore.pool import LIMIT, STALLED, Limits, Pool, Serve, Workers
 from tilewright.codesign.explore.search import ALL, BASELINE, bounded, search_named
 from tilewright.codesign.explore.space import Point, Space
+from tilewright.codesign.explore.specialised import with_instructions
 from tilewright.codesign.explore.store import Store, ended_at, put_space, version
 from tilewright.codesign.explore.study import space_line
 from tilewright.codesign.explore.totals import all_figures, best_possible, machine_figures
@@ -90,6 +91,7 @@ def run(
         store.add(space_line(space, {name: network.hash for name, network in networks.items()}))
         for other in reuse:
             store.take_over(other)
+        space = with_instructions(space, folder, lambda line: report(0, 0, f"specialise: {line}"))
         report(0, 0, "starting the workers")
         with make_pool(space, choices, serve) as pool:
             _Run(space, store, pool, networks, report, choices).search()

@@ -25,6 +25,9 @@ MOST_POINTS = 1_000_000
 MOST_REFUSED = 100_000
 """Points in a row that the constraints may exclude before nobody looks for more."""
 
+SPECIALISED = "specialised"
+"""The axis of instructions that are found for the base machine: on (1), or off (0)."""
+
 Point = tuple[Scalar, ...]
 """A value for each axis of a space, in its order."""
 
@@ -33,12 +36,14 @@ Point = tuple[Scalar, ...]
 class Axis:
     """What may differ: a key of the machine with its values, or an overlay that is on (1) or off (0).
 
-    Of an engine, the values say whether there is one: true or false.
+    Of an engine, the values say whether there is one: true or false. An overlay of instructions that are to be found
+    is the base machine until then, and `share` is how much of its logic they may add.
     """
 
     name: str
     values: tuple[Scalar, ...]
     overlay: Tree | None = None
+    share: float | None = None
 
     def text(self, value: Scalar) -> str:
         """The value as labels have it: `array.rows=8`, `+overlay`, or nothing for an overlay that is off."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
-from tilewright.codesign.explore.halton import halton_point
 from tilewright.codesign.explore.machine_keys import fault_of, kind_of_key
-from tilewright.codesign.explore.space import Axis, Constraint, Point, Space, WeightedNetwork
+from tilewright.codesign.explore.met import is_met_by_some, looked_at
+from tilewright.codesign.explore.space import SPECIALISED, Axis, Constraint, Space, WeightedNetwork
+from tilewright.codesign.specialise.share import EXPECTED, share_of
 from tilewright.compiler.search.effort import EFFORTS
 from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.loader import machine_tree, read_machine_file, read_overlay
@@ -25,9 +24,6 @@ from tilewright.isa.outside import LARGEST
 MOST_VALUES = 10_000
 """Values of one key; a range of more is a slip."""
 
-MOST_TRIED = 20_000
-"""Points that are tried for one that meets the constraints before any work."""
-
 MOST_CHARACTERS = 2_000
 """Of all constraints together: they are computed for every point."""
 
@@ -37,6 +33,7 @@ SPACE_KEYS = {
     "base": Key(Word(), "The shipped machine or .yaml file that all points change."),
     "keys": Key(Names(Word()), "Keys of the machine, each with a list of values or a range.", is_needed=False),
     "overlays": Key(Names(Word()), "Files to lay over the machine or not, by name.", is_needed=False),
+    "specialise": Key(Word(), "How much logic instructions to be found may add, such as +5%.", is_needed=False),
     "constraints": Key(Words(), "What a point must meet.", is_needed=False),
     "networks": Key(Names(Word()), "ONNX files by name, each with a weight of 1 or its own."),
     "objectives": Key(Words(), "Figures of which none may be worse without another being better."),
@@ -104,6 +101,7 @@ class SpaceReader:
         overlays = self._overlays(top.get("overlays"))
         self._trees = [*([machine] if machine else []), *(axis.overlay for axis in overlays if axis.overlay)]
         axes = (*(self._axes(top.get("keys")) if machine else ()), *overlays)
+        axes += self._specialised(top.get("specialise"), machine)
         constraints = self._constraints(top.get("constraints"))
         networks = self._networks(top.get("networks"))
         objectives = self._objectives(top.get("objectives"))
@@ -114,6 +112,14 @@ class SpaceReader:
         if self._reader.complaint_count == 0:
             self._check_met(constraints, axes, constants)
         return Space(base, machine, axes, constraints, networks, objectives, effort, text, constants, self._beside)
+
+    def _specialised(self, tree: Tree | None, machine: Tree | None) -> tuple[Axis, ...]:
+        if tree is None:
+            return ()
+        share = share_of(str(tree.value))
+        if share is None:
+            self._reader.complain(tree.where, "specialise", f"{EXPECTED}, not {short(tree.value)}")
+        return (Axis(SPECIALISED, (0, 1), machine, share),)
 
     # -- the machine ---------------------------------------------------------------------------------------------------
 
@@ -284,11 +290,11 @@ class SpaceReader:
         """Complain of a constraint of keys that no point meets; then of all of them together."""
         of_keys = [constraint for constraint in constraints if not constraint.figures]
         for constraint in of_keys:
-            if not _is_met_by_some([constraint], axes, constants):
-                message = f"no point {_looked_at([constraint], axes)} meets `{constraint.expression.text}`"
+            if not is_met_by_some([constraint], axes, constants):
+                message = f"no point {looked_at([constraint], axes)} meets `{constraint.expression.text}`"
                 return self._reader.complain(constraint.where, "constraints", message)
-        if of_keys and not _is_met_by_some(of_keys, axes, constants):
-            which = _looked_at(of_keys, axes)
+        if of_keys and not is_met_by_some(of_keys, axes, constants):
+            which = looked_at(of_keys, axes)
             message = f"no point {which} meets all of the constraints, though each by itself is met by some"
             self._reader.complain(of_keys[0].where, "constraints", message)
 
@@ -311,32 +317,3 @@ def _paths(tree: Tree) -> Iterator[str]:
             continue
         yield key
         yield from (f"{key}.{path}" for path in _paths(child))
-
-
-def _is_met_by_some(constraints: Sequence[Constraint], axes: Sequence[Axis], constants: Mapping[str, Scalar]) -> bool:
-    """Whether a point meets them all; of many points, some that are spread over the space are tried."""
-    varied = _varied(constraints, axes)
-    points: Iterable[Point] = itertools.product(*(axis.values for axis in varied))
-    if _is_sampled(varied):
-        points = (halton_point(varied, index) for index in range(1, MOST_TRIED + 1))
-    for values in points:
-        names = {**constants, **{axis.name: value for axis, value in zip(varied, values, strict=True)}}
-        if all(constraint.is_met(names) for constraint in constraints):
-            return True
-    return False
-
-
-def _varied(constraints: Sequence[Constraint], axes: Sequence[Axis]) -> list[Axis]:
-    used = {name for constraint in constraints for name in constraint.expression.names}
-    return [axis for axis in axes if axis.name in used]
-
-
-def _is_sampled(axes: Sequence[Axis]) -> bool:
-    """Whether there are too many points to try them all."""
-    return prod(len(axis.values) for axis in axes) > MOST_TRIED
-
-
-def _looked_at(constraints: Sequence[Constraint], axes: Sequence[Axis]) -> str:
-    """The points that were tried, for messages."""
-    is_sampled = _is_sampled(_varied(constraints, axes))
-    return f"of {MOST_TRIED:,} that are spread over the space" if is_sampled else "of the space"

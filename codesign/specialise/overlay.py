@@ -22,7 +22,8 @@ def overlay_text(candidates: Sequence[Candidate], extends: str, about: str) -> s
         lines += [f"  {name}: {_flow(entry)}" for name, entry in over[ENGINES].items()]
     if PARAMETERS in over:
         lines.append(f"{PARAMETERS}: {_flow(over[PARAMETERS])}")
-    lines.append(f"{INSTRUCTIONS}:")
+    if over[INSTRUCTIONS]:
+        lines.append(f"{INSTRUCTIONS}:")
     for name, entry in over[INSTRUCTIONS].items():
         lines.append(f"  {name}:")
         for key, value in entry.items():

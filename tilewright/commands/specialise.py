@@ -145,12 +145,11 @@ def specialise_command(
 
 def share(text: str) -> float:
     """0.1 of `+10%`; raises InputError for what is no share above 0."""
-    try:
-        found = float(text.removeprefix("+").removesuffix("%")) / 100 if text.endswith("%") else -1.0
-    except ValueError:
-        found = -1.0
-    if not 0 < found < float("inf"):
-        raise InputError(f"--area {text}: expected how much logic the instructions may add, such as +10%")
+    from tilewright.codesign.specialise.share import EXPECTED, share_of
+
+    found = share_of(text)
+    if found is None:
+        raise InputError(f"--area {text}: {EXPECTED}")
     return found
 
 

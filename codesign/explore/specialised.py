@@ -1,0 +1,59 @@
+"""A space whose points may have instructions of their own: `specialise: +5%`, found once for the base machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.codesign.errors import StudyError
+from tilewright.codesign.explore.space import SPECIALISED, Axis, Space
+from tilewright.isa.files.loader import build_machine, read_overlay
+
+FILE = "specialised.yaml"
+"""In a study's folder: the base machine with the instructions that were found."""
+
+
+def with_instructions(space: Space, folder: Path, tell: Callable[[str], None] = lambda line: None) -> Space:
+    """The space with the overlay of its instructions, if it asks for any: that in the folder, or what is found now.
+
+    They are chosen for the base machine, by the networks with their weights and the first objective that
+    `tilewright specialise` has, too, or cycles. Where nothing pays, no point has any. Raises StudyError.
+    """
+    asked = next((axis for axis in space.axes if axis.share is not None), None)
+    if asked is None:
+        return space
+    file = folder / FILE
+    if not file.is_file():
+        file.write_text(_found(space, asked.share or 0.0, tell))
+    overlay = read_overlay(file)
+    found = Axis(SPECIALISED, (0, 1) if overlay.value else (0,), overlay)
+    return replace(space, axes=tuple(found if axis is asked else axis for axis in space.axes))
+
+
+def _found(space: Space, share: float, tell: Callable[[str], None]) -> str:
+    """The text of the file. Raises StudyError."""
+    from tilewright.codesign.advise.trials import NoAdvice
+    from tilewright.codesign.specialise.objective import Goal, Objective
+    from tilewright.codesign.specialise.overlay import overlay_text
+    from tilewright.codesign.specialise.specialise import Question, specialise_machine
+    from tilewright.isa.folders.cache import cache_folder
+
+    goals = {"cycles": Goal.CYCLES, "ms": Goal.TIME, "energy_mj": Goal.ENERGY, "energy_delay": Goal.ENERGY_DELAY}
+    goal = next((goals[name] for name in space.objectives if name in goals), Goal.CYCLES)
+    weights = {network.name: network.weight for network in space.networks}
+    objective = Objective(goal, weights if set(weights.values()) != {1.0} else {})
+    networks = tuple(network.read() for network in space.networks)
+    machine = build_machine(space.tree, Path(space.base).stem)
+    asked = Question(
+        networks, machine, share, (), objective, None, space.effort,
+        with_control=False, with_removals=False, with_clock=False,
+    )  # fmt: skip
+    try:
+        found = specialise_machine(asked, tell=tell, keep=cache_folder() / "trials")
+    except NoAdvice as error:
+        raise StudyError(f"specialise: {error}") from error
+    chosen = [each.candidate for each in found.choice.chosen]
+    about = f"{machine.name} with {', '.join(each.name for each in chosen) or 'nothing new: nothing pays'}"
+    extends = str(Path(space.base).absolute()) if Path(space.base).suffix else space.base
+    return overlay_text(chosen, extends, about)

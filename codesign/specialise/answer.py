@@ -47,10 +47,11 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Control:
-    """The best that a step of a size, or a further engine, gains for no more area than the instructions."""
+    """The best that steps of sizes, or a further engine, gain for no more area than the instructions."""
 
     trial: Trial | None
-    tried: int
+    tried: int  # single changes
+    joined: int  # several of those that gain alone
     mm2: float  # that the instructions add
 
 
@@ -207,6 +208,7 @@ class Specialised:
             else {
                 "mm2": self.control.mm2,
                 "tried": self.control.tried,
+                "joined": self.control.joined,
                 "best": None if self.control.trial is None else self.control.trial.as_json(),
             },
         }

@@ -81,6 +81,7 @@ def memories_of(machine: Machine) -> Memories:
     table = next(((f, o) for f in computing for o in f.tables), None)
     return Memories(
         activations=products.operand(vector).memory,
+        activation=products.operand(vector).element.type,
         weights=products.operand(matrix).memory,
         sums=products.destination.memory,
         parameters=structured.memory if structured is not None else "",

@@ -156,8 +156,25 @@ def _control(machine: Machine, base: Trial, choice: Choice, trials: Trials, obje
     more = [each for each in steps(machine) if each.way in (Way.UP, Way.CHOICE)]
     affordable = [change for change in (*more, *engines_more(machine)) if _costs_at_most(change, machine, base, mm2)]
     found = [trial for trial in trials.run(affordable) if runs_alike(base, trial)]
-    best = max(found, key=lambda trial: objective.saved(base, trial), default=None)
-    return Control(best, len(affordable), mm2)
+    found.sort(key=lambda trial: -objective.saved(base, trial))
+    gaining = [trial.change for trial in found if trial.change is not None and objective.saved(base, trial) > 0]
+    joined = _joined(gaining, lambda change: _costs_at_most(change, machine, base, mm2))
+    together = [trial for trial in trials.run(joined) if runs_alike(base, trial)]
+    best = max((*found, *together), key=lambda trial: objective.saved(base, trial), default=None)
+    return Control(best, len(affordable), len(joined), mm2)
+
+
+def _joined(gaining: Sequence[Change], is_affordable: Callable[[Change], bool]) -> list[Change]:
+    """Changes that gain alone, joined one after the other, the best first, as long as the area lasts."""
+    found: list[Change] = []
+    now: Change | None = gaining[0] if gaining else None
+    for other in gaining[1:]:
+        assert now is not None
+        both = now.beside(other)
+        if is_affordable(both):
+            now = both
+            found.append(both)
+    return found
 
 
 def _costs_at_most(change: Change, machine: Machine, base: Trial, mm2: float) -> bool:

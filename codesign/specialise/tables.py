@@ -115,7 +115,8 @@ def _control(found: Specialised) -> Iterator[str]:
     control = found.control
     if control is None:
         return
-    of = f"{control.tried} single changes that cost no more than {control.mm2:.3f} mm²"
+    joined = f", and {control.joined} of several of those that gain," * (control.joined > 0)
+    of = f"{control.tried} single changes{joined} that cost no more than {control.mm2:.3f} mm²"
     if control.trial is None:
         yield f"For the same area: none of {of} runs the networks."
         return

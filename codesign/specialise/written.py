@@ -9,6 +9,7 @@ from tilewright.codesign.specialise.roles import Place, Roles, place_of
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.facts import Setting
+from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.memory import Element
 
@@ -26,6 +27,7 @@ class Memories:
     """Where a machine has what an instruction reads and writes; a name is empty where it has no such memory."""
 
     activations: str
+    activation: IntegerType | None  # of an element there
     weights: str
     sums: str
     parameters: str
@@ -164,7 +166,14 @@ class Writer:
                 read, Operand(WEIGHTS, self._memories.weights, is_whole=False, block=self._blocks.get(read, 1))
             )
             return WEIGHTS
-        raise NotWritten(f"{access.tensor} is a constant of {len(access.index)} dimensions")
+        return self._stream(read, self._memory_of(access.tensor))
+
+    def _memory_of(self, constant: str) -> str:
+        """Where a constant of several dimensions is loaded to: with activations if they hold its type, or with sums."""
+        interval = self._program.constant_types[constant].interval
+        held = None if self._memories.activation is None else self._memories.activation.interval
+        fits = held is not None and held.low <= interval.low and interval.high <= held.high
+        return self._memories.activations if fits else self._memories.sums
 
     def _stream(self, read: str, memory: str) -> str:
         if read not in self._operands:

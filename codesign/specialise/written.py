@@ -121,7 +121,7 @@ class Writer:
                 return f"lut({self._table(expr.name)}, {self._text(expr.args[0])})"
             case Op.MIN if (clamped := self._clamped(expr)) is not None:
                 return clamped
-        if expr.op.facts.setting in (Setting.TYPE, Setting.TABLE):
+        if expr.op.facts.setting is Setting.TABLE:
             raise NotWritten(f"`{expr.op.value}` is not written yet")
         arguments = [self._argument(expr, position) for position in range(len(expr.args))]
         if expr.op is Op.SUM and self._blocks:
@@ -132,6 +132,8 @@ class Writer:
                 for arg, text in zip(expr.args, arguments, strict=True)
             ]
             return f" {expr.op.value} ".join(bracketed)
+        if expr.op.facts.setting is Setting.TYPE:
+            arguments.append(str(expr.type))
         return f"{expr.op.value}({', '.join(arguments)})"
 
     def _clamped(self, expr: Expr) -> str | None:
@@ -170,9 +172,8 @@ class Writer:
 
     def _memory_of(self, constant: str) -> str:
         """Where a constant of several dimensions is loaded to: with activations if they hold its type, or with sums."""
-        interval = self._program.constant_types[constant].interval
-        held = None if self._memories.activation is None else self._memories.activation.interval
-        fits = held is not None and held.low <= interval.low and interval.high <= held.high
+        held = self._memories.activation
+        fits = held is not None and _holds(held, self._program.constant_types[constant])
         return self._memories.activations if fits else self._memories.sums
 
     def _stream(self, read: str, memory: str) -> str:
@@ -186,13 +187,14 @@ class Writer:
         return PARAMETERS
 
     def _field(self, read: str, access: Access) -> str:
-        """The field of a word of parameters that a constant of each channel is in: of its type, and its name if any."""
+        """The field of a word of parameters that a constant of each channel is in: its name, or the narrowest."""
         if read in self._fields:
             return self._fields[read]
         assert self._memories.fields is not None
         of_type = self._program.constant_types[access.tensor]
-        free = [each.name for each in self._memories.fields.fields if each.type == of_type]
-        left = [name for name in free if name not in self._fields.values()]
+        able = [each for each in self._memories.fields.fields if _holds(each.type, of_type)]
+        left = [each.name for each in sorted(able, key=lambda each: each.type.bits)]
+        left = [name for name in left if name not in self._fields.values()]
         if not left:
             raise NotWritten(f"a word of {self._memories.parameters} has no further field of {of_type}")
         self._fields[read] = read if read in left else left[0]
@@ -212,6 +214,11 @@ class Writer:
             raise NotWritten("it looks up in two tables")
         self._operands[read] = Operand(TABLE, self._memories.table, is_whole=False)
         return TABLE
+
+
+def _holds(wide: IntegerType, narrow: IntegerType) -> bool:
+    """Whether a type holds every value of another one."""
+    return wide.interval.low <= narrow.interval.low and narrow.interval.high <= wide.interval.high
 
 
 def _mark(position: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from tests.compiler.models import conv_model, random_inputs, residual_model
 from tests.compiler.pipelines import base16, simulated
@@ -125,3 +126,26 @@ def test_several_at_once_share_what_the_engine_reads() -> None:
     assert [engine.reads for engine in machine.engines.values() if engine.name == "vec"] == [
         ("act", "acc", "par", "lut", "wgt")
     ]
+
+
+def test_a_field_of_parameters_may_be_wider_than_the_constant() -> None:
+    """sequence16 keeps scales of both signs, in 17 bits; those of a convolution have 16."""
+    residual = residual_model(np.random.default_rng(5), channels=16)
+    assert "requantize_add" in found(residual, load_machine("sequence16"))
+
+
+def test_a_constant_of_several_dimensions_is_an_operand() -> None:
+    """A convolution's result and a map of positions, each with its scale."""
+    model = residual_model(np.random.default_rng(5), channels=16)
+    places = helper.make_tensor("places", onnx.TensorProto.INT8, [1, 16, 6, 6], np.arange(576) % 251 - 125)
+    model.graph.initializer.append(places)
+    (add,) = [node for node in model.graph.node if node.op_type == "Add"]
+    (source,) = [node for node in model.graph.node if node.output[0] == add.input[1]]
+    add.input[1] = "places.float"
+    model.graph.node.insert(0, helper.make_node(source.op_type, ["places", *source.input[1:]], ["places.float"]))
+
+    candidate = found(model)["requantize_add"]
+
+    assert candidate.entry["from"]["b"] == "act"
+    used = {each.mnemonic for each in compile_model(model, candidate.change.apply(base16())).instructions}
+    assert "requantize_add" in used

@@ -8,13 +8,14 @@ import pytest
 
 from tests.codesign.advise.test_advice import network
 from tests.compiler.pipelines import base16
-from tilewright.codesign.advise.changes import Change
+from tilewright.codesign.advise.changes import Change, Way
 from tilewright.codesign.advise.trials import Bench, Trial, Trials
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.specialise import choose as module
 from tilewright.codesign.specialise.candidates import Candidate
-from tilewright.codesign.specialise.choose import Choice, choose, try_alone
+from tilewright.codesign.specialise.choose import Choice, Tried, choose, try_alone
+from tilewright.codesign.specialise.specialise import _joined
 from tilewright.isa.files.laid_over import INSTRUCTIONS
 
 SAVED: Mapping[str, int] = {"fused": 300, "fused_wide": 400, "other": 200, "little": 1}
@@ -66,3 +67,26 @@ def test_sets_whose_bound_is_no_better_are_not_compiled_for(choice: Choice) -> N
     """fused_wide and other save 550 of 1,000; of one family's alone none can."""
     assert choice.sets_tried < choice.sets_tried + choice.sets_left
     assert choice.sets_left > 0
+
+
+def test_the_control_joins_what_gains_as_long_as_the_area_lasts() -> None:
+    changes = [Change(name, Way.UP, {name: 1}) for name in "abc"]
+
+    joined = _joined(changes, lambda change: len(change.over) <= 2 and "b" not in change.over)
+
+    assert [change.over for change in joined] == [{"a": 1, "c": 1}]
+
+
+def test_sets_say_why_they_were_not_compiled_for() -> None:
+    """Names and bounds of those of several candidates that were looked at."""
+    bench = Bench(base16(), (Network("n", b""),), 0, True)
+    base = made_up(bench, None)
+    (engine, *_) = base16().engines.values()
+    pair = [Candidate(name, "", name, {"engine": "vec"}, engine, frozenset(), ()) for name in ("fused", "other")]
+    tried = [Tried(each, made_up(bench, each.change), 1.0) for each in pair]
+    with Trials(bench, 1, lambda finished, asked: None, make=made_up) as trials, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "added_kge", lambda change, machine, base: 70.0)
+        (of,) = choose(tried, base16(), base, trials, 60.0).sets
+    assert of.names == ("fused", "other") and of.saved is None
+    assert of.bound == pytest.approx(1 - 0.7 * 0.8)
+    assert of.why_not == "70.0 kGE together, beyond the budget of 60.0 kGE"

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.errors import InputError
+from tilewright.extras import require_module
+from tilewright.commands.options import (
     ON_TERMINAL,
 from tilewright.commands.options import (
     Calibration,
@@ -126,21 +128,32 @@ def specialise_command(
     if html is not None and html in (json, output):
         raise typer.BadParameter("--html, --json and --output want the same file: give each its own")
     if propose is not None:
+        _require_only_listing({"--holdout": holdout, "--with": given, "--html": html, "--output": output})
         found = propose_instructions(networks, isa, set or (), shapes, calibration, seed, print_warnings)
         _print_proposal(found, propose, json)
         return
+    if html is not None:
+        require_module("bokeh")  # before the work, not after it
     with counting("trying instructions") as (done, say):
         answer = specialise(
             networks, isa, budget, holdout or (), set or (), effort, not no_control, shapes, jobs, done,
             calibration, seed, print_warnings, say, cache_folder() / "trials",
             objective, weights(weight or ()), given, not no_removals, not no_clock,
         )  # fmt: skip
-    if html != ON_TERMINAL:
-        _print(answer, json)
     if html is not None:
+        from tilewright.specialised.page import instructions_page
+
         write_output(html, instructions_page(answer))
+    _print(answer, json, is_quiet=html == ON_TERMINAL)
     if output is not None:
         _write(answer, extends, output, [path.stem for path in networks])
+
+
+def _require_only_listing(options: dict[str, object]) -> None:
+    """Raises InputError for options that a list of candidates has no use for."""
+    for name, value in options.items():
+        if value:
+            raise InputError(f"--propose only lists candidates: leave {name} out, or --propose")
 
 
 def share(text: str) -> float:
@@ -194,11 +207,11 @@ def _print_proposal(found: Proposal, top: int, json: Path | None) -> None:
             print_text(line)
 
 
-def _print(found: Specialised, json: Path | None) -> None:
+def _print(found: Specialised, json: Path | None, is_quiet: bool) -> None:
     from tilewright.codesign.specialise.tables import lines, tables
     from tilewright.terminal.tables import print_tables, print_text
 
-    if report(found.as_json(), json):
+    if report(found.as_json(), json) and not is_quiet:
         shown = tables(found, MOST_REMOVALS)
         print_tables(shown)
         if shown:

@@ -67,6 +67,7 @@ def test_nothing_pays(tilewright: Command, tmp_path: Path) -> None:
         (("--weight", "digits_int8=0"), "--weight digits_int8=0: expected a network and how often it runs"),
         (("--weight", "a=1", "--weight", "a=2"), "--weight a=2: a has a weight of 1 already"),
         (("--weight", "other=2"), "weight of other: expected one of the networks digits_int8"),
+        (("--propose", "3", "--html", "x"), "--propose only lists candidates: leave --html out, or --propose"),
         (("--objective", "speed"), "'speed' is not one of"),
         (("--with", "none.yaml"), "none.yaml"),
         (("--html", "x", "--json", "x"), "--html, --json and --output want the same file"),

@@ -8,20 +8,26 @@ macro.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
 from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.cell_timing import load_timing
+from tilewright.codesign.price.choice import Choice
+from tilewright.codesign.price.corners import at_corner
 from tilewright.codesign.price.macros import storage_price
 from tilewright.codesign.price.netlist import INSTANCE, converted, with_all_inside, with_boxes_inside
 from tilewright.codesign.price.parts import ProcessingElement
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.statement_paths import statement_of
-from tilewright.codesign.price.static_timing import Arrival, Mapped, Net, Path
+from tilewright.codesign.price.static_timing import Arrival, Mapped, Net, Path, StaticTiming
 from tilewright.codesign.price.storage import Entries, kind_of
 from tilewright.codesign.price.timing_synthesis import TimingSynthesis
 from tilewright.codesign.price.units import REPEATED, units_of
@@ -45,6 +51,9 @@ Arrivals = Mapping[tuple[Net, str], Arrival]
 
 NUMBER = re.compile(r"\$\d+")
 """What Amaranth adds to a name that is there twice."""
+
+STAND_IN_BITS = 8
+"""The width of the queue that stands for one of any width."""
 
 ROUNDS = 12
 """More than any path passes from one unit to another."""
@@ -87,22 +96,40 @@ class Ports:
 
 def clock_of(machine: Machine, process: Process) -> Clock:
     """The clock of a machine. Raises PriceError where the process has no delays."""
-    return _Clock(machine, process).found()
+    return MachinePaths(machine, process).found()
 
 
-class _Clock:
-    def __init__(self, machine: Machine, process: Process) -> None:
+class MachinePaths:
+    """The paths of a machine's hardware in a process, mapped and timed as a choice says.
+
+    `children` are its units: name → key in `mapped`. `places` are the parts that repeat, by their key in `mapped`,
+    where one stands for all. The key `top` is of what stands between the units.
+    """
+
+    def __init__(self, machine: Machine, process: Process, choice: Choice | None = None) -> None:
         self.machine = machine
-        self.process = process
+        self.choice = choice or Choice()
+        self.process = at_corner(process, self.choice.corner)
         self.synthesis = TimingSynthesis(process)
-        self.static = self.synthesis.static
+        self.static = StaticTiming(process, load_timing(self.process))
         self.texts, self.places = converted(Npu(self.machine), *REPEATED)
         self.children = {name: kind for kind, name in INSTANCE.findall(self.texts["top"]) if kind in self.texts}
-        self.mapped = self.synthesis.mapped(self._texts())
+        texts = self._texts()
+        self.efforts = {name: self.choice.efforts.get(name, self.choice.effort) for name in texts}
+        made = self.synthesis.netlists(texts, self.efforts)
+        self.mapped = {name: self.static.mapped(module) for name, module in made.items()}
         for name, kind in self.children.items():
             self.mapped[kind].prefix = f"{name}."
         self.ports = {cell: self._ports_of(cell, place) for cell, place in self.places.items()}
         self.places_of = {kind: list(self._placed(kind)) for kind in self.children.values()}
+
+    def with_macros(self, macro_ns: Mapping[str, float]) -> MachinePaths:
+        """The same with other macros."""
+        other = copy(self)
+        other.choice = dataclasses.replace(self.choice, macro_ns=macro_ns)
+        blocks = {cell: place for cell, place in self.places.items() if isinstance(place.part, Block)}
+        other.ports = {**self.ports, **{cell: other._ports_of(cell, place) for cell, place in blocks.items()}}
+        return other
 
     def found(self) -> Clock:
         units = [*self._units(), *self._parts()]
@@ -124,7 +151,7 @@ class _Clock:
 
     def _ports_of(self, cell: str, place: Place) -> Ports:
         if isinstance(place.part, Block):
-            return Ports(dict.fromkeys(_names(place), self._macro_ns(place.part)), {})
+            return Ports(dict.fromkeys(_names(place), self._macro_ns(cell, place.part)), {})
         if isinstance(place.part, SystolicArray):
             return Ports(dict.fromkeys(_names(place), REGISTER_NS), dict.fromkeys(_names(place), REGISTER_NS))
         module = self.mapped[cell]
@@ -144,13 +171,27 @@ class _Clock:
             capture[prefix + name] = max((path.ns for path in ends), default=0.0)
         return Ports(launch, capture)
 
-    def _macro_ns(self, storage: Block) -> float:
-        price = storage_price("", (1, storage.depth, kind_of(storage)[1]), self.process, storage.ports_of_macro)
+    def _macro_ns(self, cell: str, storage: Block) -> float:
+        """When a word of a storage comes: of the macro that is chosen at the typical corner, at that of the choice."""
+        sizes, ports = (1, storage.depth, kind_of(storage)[1]), storage.ports_of_macro
+        most_ns = min((self.choice.macro_ns.get(name, math.inf) for name in self._users[cell]), default=math.inf)
+        price = storage_price("", sizes, self.synthesis.process, ports, most_ns)
         if price is None:
             return 0.0
-        if price.macro.clock_to_output_ns is None:
-            raise PriceError(f"{self.process.name} does not say how late {price.macro.name} is: no clock without that")
-        return price.macro.clock_to_output_ns
+        macro = next(each for each in self.process.macros if each.name == price.macro.name)
+        if macro.clock_to_output_ns is None:
+            raise PriceError(f"{self.process.name} does not say how late {macro.name} is: no clock without that")
+        return macro.clock_to_output_ns
+
+    @cached_property
+    def _users(self) -> Mapping[str, set[str]]:
+        """The units in which each part that was left out stands."""
+        found: dict[str, set[str]] = {cell: set() for cell in self.places}
+        for name, kind in self.children.items():
+            for cell in self.mapped[kind].cells.values():
+                if cell["type"] in found:
+                    found[cell["type"]].add(name)
+        return found
 
     def _placed(self, kind: str) -> Iterator[tuple[str, str, Mapping[str, list[Net]]]]:
         """The type, name and connections of what was left out of a unit."""
@@ -182,9 +223,10 @@ class _Clock:
         for name, kind in self.children.items():
             module, given = self.mapped[kind], {**inputs[name], **self._launched(name, kind)}
             arrived = self.static.arrivals(module, given)
-            yield from _longest(self._unit(name), [_within(path, name) for path in self._ends(name, kind, arrived)])
+            yield from _longest(self.unit_name(name), [_within(path, name) for path in self._ends(name, kind, arrived)])
 
-    def _unit(self, name: str) -> str:
+    def unit_name(self, name: str) -> str:
+        """What a report calls a unit."""
         return (
             f"memory {name}"
             if name in self.machine.memories
@@ -273,7 +315,7 @@ def _stand_in(place: Place, machine: Machine) -> wiring.Component | None:
         case Block():
             return None
         case Memory():
-            return Entries(kind_of(place.part)[0], 8)
+            return Entries(kind_of(place.part)[0], STAND_IN_BITS)
         case SystolicArray():
             last = place.part.rows - 1
             return ProcessingElement(place.part, last, place.part.can_transpose and place.part.cols > 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tilewright.codesign.price.clock import Clock, UnitClock, clock_of
 from tilewright.codesign.price.known import sources_hash
 from tilewright.codesign.price.process import Process
-from tilewright.codesign.price.timing_synthesis import SCRIPT, TimingSynthesis
+from tilewright.codesign.price.timing_synthesis import SCRIPTS, TimingSynthesis
 from tilewright.isa.folders.cache import cache_folder, kept
 from tilewright.isa.machine.machine import Machine
 
@@ -19,7 +19,7 @@ from tilewright.isa.machine.machine import Machine
 def known_clock(machine: Machine, process: Process) -> Clock:
     """As `clock_of`, which is called only where the clock is not known yet. Raises PriceError as that does."""
     synthesis = TimingSynthesis(process)
-    tools = (sources_hash(), version("amaranth"), SCRIPT, synthesis.constraints, synthesis.version, synthesis.library)
+    tools = (sources_hash(), version("amaranth"), SCRIPTS, synthesis.constraints, synthesis.version, synthesis.library)
     key = hashlib.sha256(repr((machine.text, *tools)).encode()).hexdigest()
 
     def make(folder: Path) -> Path:

@@ -1,6 +1,8 @@
 """From a Liberty file to the tables pins.csv and arcs.csv of a process: delays, loads and energies of its cells.
 
 python -m tilewright.codesign.price.liberty_import library.lib.gz FOLDER
+
+FOLDER is a process, or a corner of one: a folder in it, for the cells of the process.
 """
 
 from __future__ import annotations
@@ -232,10 +234,12 @@ def main(arguments: list[str]) -> int:
     """Write the tables of a library."""
     parser = argparse.ArgumentParser(prog="python -m tilewright.codesign.price.liberty_import", description=__doc__)
     parser.add_argument("library", type=Path, help="a Liberty file, as text or .gz")
-    parser.add_argument("folder", type=Path, help="a process, whose cells.csv names the cells that count")
+    parser.add_argument("folder", type=Path, help="a process, whose cells.csv names the cells, or its corner")
     options = parser.parse_args(arguments)
     try:
-        cells = frozenset(row["cell"] for row in table_rows(options.folder / "cells.csv", CELL_COLUMNS))
+        own = options.folder / "cells.csv"
+        of_process = own if own.exists() else options.folder.absolute().parent / "cells.csv"
+        cells = frozenset(row["cell"] for row in table_rows(of_process, CELL_COLUMNS))
         write_tables(read_library(options.library), options.folder, cells)
     except OSError as error:
         print(f"{error.filename or options.library}: {error.strerror}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tilewright.codesign.errors import PriceError
@@ -53,21 +54,32 @@ class MemoryPrice:
         return self.macros * self.macro.words * self.macro.bits - self.used_bits
 
 
-def memory_price(machine: Machine, memory: Memory, process: Process) -> MemoryPrice:
-    """The memory in the macros that take the least area, of equal ones the fewest. Raises PriceError without any."""
-    price = storage_price(memory.name, _storages(machine, memory), process, memory.ports)
+def memory_price(machine: Machine, memory: Memory, process: Process, most_ns: float = math.inf) -> MemoryPrice:
+    """The memory in the macros that take the least area, of equal ones the fewest; none of them later than `most_ns`.
+
+    Raises PriceError without any.
+    """
+    price = storage_price(memory.name, _storages(machine, memory), process, memory.ports, most_ns)
     if price is None:
         what = f"{memory.ports} port{'s' * (memory.ports > 1)}"
-        raise PriceError(f"{process.name} has no macro with {what}, which {memory.name} needs")
+        late = f" and a word within {most_ns:.2f} ns" if most_ns < math.inf else ""
+        raise PriceError(f"{process.name} has no macro with {what}{late}, which {memory.name} needs")
     return price
 
 
 def storage_price(
-    name: str, sizes: tuple[int, int, int], process: Process, ports: int = MOST_MEMORY_PORTS
+    name: str,
+    sizes: tuple[int, int, int],
+    process: Process,
+    ports: int = MOST_MEMORY_PORTS,
+    most_ns: float = math.inf,
 ) -> MemoryPrice | None:
-    """So many storages of words of bits in the macros that take the least area; None where none has the ports."""
+    """So many storages of words of bits in the macros that take the least area; None where none is as wanted.
+
+    Wanted are so many ports, and that a word comes `most_ns` after the clock at the latest.
+    """
     storages, words, bits = sizes
-    fitting = [macro for macro in process.macros if macro.ports == ports]
+    fitting = [macro for macro in process.macros if macro.ports == ports and _delay(macro) <= most_ns]
     if not fitting:
         return None
     macro = min(fitting, key=lambda each: (_count(each, words, bits) * each.area_um2, _count(each, words, bits)))
@@ -84,6 +96,11 @@ def _storages(machine: Machine, memory: Memory) -> tuple[int, int, int]:
         return lanes, memory.depth, memory.element.bits * (memory.width // lanes)
     ways, built = ways_of(machine, memory), built_memory(machine, memory)
     return built.banks * ways, -(-built.bank_depth // ways), 8 * memory.word_bytes
+
+
+def _delay(macro: Macro) -> float:
+    """What the process does not say is no reason to leave a macro out."""
+    return macro.clock_to_output_ns or 0.0
 
 
 def _count(macro: Macro, words: int, bits: int) -> int:

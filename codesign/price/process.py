@@ -69,6 +69,7 @@ class _Facts(Struct, frozen=True):
     dram_pj_per_byte: Amount
     dram_source: Word
     logic_energy: _Energy | None = None
+    corners: dict[str, str] = {}  # noqa: RUF012 (msgspec copies it)
 
 
 CELL_COLUMNS = ("cell", "area_um2", "inputs", "outputs", "state")
@@ -118,6 +119,7 @@ class Process:
     cells: tuple[Cell, ...]
     macros: tuple[Macro, ...]
     logic_energy: LogicEnergy | None  # None where it was not measured
+    corners: Mapping[str, str]  # beside the one of these figures: its name → what it is
 
     @cached_property
     def flip_flops(self) -> frozenset[str]:
@@ -153,7 +155,14 @@ def load_process(folder: str | Path | None = None) -> Process:
         cells=cells,
         macros=macros,
         logic_energy=None if (of := facts.logic_energy) is None else _logic_energy(of),
+        corners={_corner(name, place): what for name, what in facts.corners.items()},
     )
+
+
+def _corner(name: str, place: Path) -> str:
+    if WORD.fullmatch(name) is None:
+        raise PriceError(f"{place / 'process.yaml'}: corners has {short(name)}; expected letters, digits and _")
+    return name
 
 
 def _logic_energy(of: _Energy) -> LogicEnergy:

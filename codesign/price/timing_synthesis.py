@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.cell_timing import load_timing
+from tilewright.codesign.price.efforts import EFFORTS, FASTEST, options_of, script_of
 from tilewright.codesign.price.liberty import liberty
 from tilewright.codesign.price.process import Cell, Process
 from tilewright.codesign.price.side_by_side import side_by_side
@@ -25,11 +26,18 @@ flatten
 synth -booth -top {top}
 dfflibmap -liberty cells.lib
 opt
-abc -liberty cells.lib -constr constraints.txt -D 1000
+abc -liberty cells.lib{options}
 opt_clean
 write_json out
 """
-"""`abc` sizes cells and adds buffers, to be as fast as it can: no machine here reaches the period of 1000 ps."""
+"""How hard `abc` works for a short path is in its options, see `efforts`."""
+
+SCRIPTS = "\0".join([SCRIPT, *map(options_of, EFFORTS), *map(script_of, EFFORTS)])
+"""All that says how modules are mapped."""
+
+Texts = Mapping[str, tuple[str, str]]
+
+NONE: Mapping[str, str] = {}
 
 KEPT = ("ports", "cells", "netnames")
 
@@ -47,28 +55,38 @@ class TimingSynthesis:
             self.version = yosys_version()
         except YosysError as error:
             raise PriceError(str(error)) from error
-        self.script_hash = hashlib.sha256(SCRIPT.encode()).hexdigest()[:16]
+        self.script_hash = hashlib.sha256(SCRIPTS.encode()).hexdigest()[:16]
 
-    def mapped(self, texts: Mapping[str, tuple[str, str]]) -> dict[str, Mapped]:
-        """By name: the module that is the top of a text in RTLIL, and that text; several at a time."""
+    def mapped(self, texts: Texts, efforts: Mapping[str, str] = NONE) -> dict[str, Mapped]:
+        """By name: the module that is the top of a text in RTLIL, and that text; several at a time.
+
+        `efforts` says how hard to work for each; as hard as possible where it does not.
+        """
+        return {name: self.static.mapped(module) for name, module in self.netlists(texts, efforts).items()}
+
+    def netlists(self, texts: Texts, efforts: Mapping[str, str] = NONE) -> dict[str, Mapping[str, Any]]:
+        """As `mapped`, in Yosys's JSON, from which the delays at any corner follow."""
         largest_first = sorted(texts, key=lambda name: -len(texts[name][1]))
-        made = dict(zip(largest_first, side_by_side(lambda name: self._one(*texts[name]), largest_first), strict=True))
-        return {name: self.static.mapped(made[name]) for name in texts}
+        made = side_by_side(lambda name: self._one(*texts[name], efforts.get(name, FASTEST)), largest_first)
+        by_name = dict(zip(largest_first, made, strict=True))
+        return {name: by_name[name] for name in texts}
 
-    def _one(self, top: str, text: str) -> Mapping[str, Any]:
-        key = hashlib.sha256("\0".join([text, SCRIPT, self.constraints, self.version, self.library]).encode())
+    def _one(self, top: str, text: str, effort: str) -> Mapping[str, Any]:
+        parts = [text, SCRIPT, options_of(effort), script_of(effort), self.constraints, self.version, self.library]
+        key = hashlib.sha256("\0".join(parts).encode())
         place = cache_folder() / "timing" / key.hexdigest()[:2] / f"{key.hexdigest()}.json"
 
         def make(folder: Path) -> Path:
-            (folder / "out").write_text(json.dumps(self._synthesised(top, text)))
+            (folder / "out").write_text(json.dumps(self._synthesised(top, text, effort)))
             return folder / "out"
 
         return json.loads(kept(place, make).read_text())
 
-    def _synthesised(self, top: str, text: str) -> Mapping[str, Any]:
+    def _synthesised(self, top: str, text: str, effort: str) -> Mapping[str, Any]:
         files = {"in.il": text, "cells.lib": self.library, "constraints.txt": self.constraints}
         try:
-            out = json.loads(run_script(files, SCRIPT.format(top=f"\\{top}")))
+            script = SCRIPT.format(top=f"\\{top}", options=options_of(effort))
+            out = json.loads(run_script({**files, "effort.abc": script_of(effort)}, script))
         except YosysError as error:
             raise PriceError(f"{self.process.name}: {error}") from error
         module = {key: out["modules"][top][key] for key in KEPT}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,6 +41,10 @@ def price_command(
     clock: Annotated[
         bool, typer.Option("--clock", help="Add the longest path of each unit, which takes further minutes once.")
     ] = False,
+    target: Annotated[
+        float | None,
+        typer.Option("--target", metavar="MHZ", help="With --clock: macros and mapping for this clock, in minutes."),
+    ] = None,
     fpga: Annotated[
         str | None, typer.Option("--fpga", metavar="FAMILY", help="Count the cells of an FPGA instead; ecp5.")
     ] = None,
@@ -53,9 +58,10 @@ def price_command(
 ) -> None:
     """Area by unit, memories as macros, gate equivalents; with programs, the energy of their memory accesses.
 
-    With --clock, the longest path of each unit; with --fpga, the cells of an FPGA instead.
+    With --clock, the longest path of each unit, and with --target, what reaches a clock; with --fpga, the cells of an
+    FPGA instead.
     """
-    from tilewright.codesign.price.clock_report import clock_table
+    from tilewright.codesign.price.clock_report import clock_table, target_tables
     from tilewright.codesign.price.price import price_machine
     from tilewright.codesign.price.process import load_process
     from tilewright.codesign.price.report import energy_table, price_report, price_tables
@@ -66,9 +72,11 @@ def price_command(
 
     machine = load_machine(isa, tuple(set or ()))
     if fpga is not None:
-        _refuse_with_fpga({"--exact": exact, "--clock": clock, "--process": process, "PROGRAM": programs})
+        others = {"--exact": exact, "--clock": clock, "--target": target, "--process": process, "PROGRAM": programs}
+        _refuse_with_fpga(others)
         return _price_fpga(machine, fpga, place, by_unit, json)
     _refuse_without_fpga(place, by_unit)
+    _refuse_target(target, clock)
     known = load_process(process)
     with progress(f"pricing {machine.name}"):
         price = price_machine(machine, known, exact, None if exact else of_other_sizes(isa, set or ()))
@@ -76,11 +84,14 @@ def price_command(
     value: dict[str, Any] = price_report(price)
     if clock:
         value["clock"] = _clock(price)
+    if target is not None:
+        value["target"] = _target(price, target)
     if programs:
         loaded = [(path.name, load_program(path, isa, set, None)) for path in programs]
         value["energy"] = [_energy(price, of, name, per_byte, value.get("clock")) for name, of in loaded]
     if report(value, json):
         clocks = [clock_table(value["clock"])] if clock else []
+        clocks += target_tables(value["target"], price.memories) if target is not None else []
         is_wide = terminal_width() >= WIDE_COLUMNS
         energies = (energy_table(each, is_wide) for each in value.get("energy", ()))
         print_tables([*price_tables(value), *clocks, *energies])
@@ -90,6 +101,13 @@ def _refuse_with_fpga(others: Mapping[str, object]) -> None:
     given = [name for name, value in others.items() if value]
     if given:
         raise typer.BadParameter(f"--fpga cannot go with {', '.join(given)}: an FPGA has no cells of a process")
+
+
+def _refuse_target(target: float | None, clock: bool) -> None:
+    if target is not None and not clock:
+        raise typer.BadParameter("--target needs --clock: it is the clock to aim at")
+    if target is not None and not 0 < target < math.inf:
+        raise typer.BadParameter(f"--target is {target:g}; expected MHz above 0")
 
 
 def _refuse_without_fpga(place: bool, by_unit: bool) -> None:
@@ -120,6 +138,15 @@ def _clock(price: Price) -> dict[str, Any]:
 
     with progress(f"finding the longest paths of {price.machine.name}"):
         return clock_report(clock_of(price.machine, price.process))
+
+
+def _target(price: Price, mhz: float) -> dict[str, Any]:
+    from tilewright.codesign.price.clock_report import target_report
+    from tilewright.codesign.price.target import aimed
+    from tilewright.progress import progress
+
+    with progress(f"mapping {price.machine.name} for {mhz:g} MHz"):
+        return target_report(aimed(price, mhz))
 
 
 def _energy(

@@ -230,3 +230,17 @@ def test_a_process_without_delays_has_no_clock(tilewright: Command, repository: 
     ended = tilewright("price", "--isa", "tiny8", "--process", toy, "--clock")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith(f"error: {toy}/arcs.csv: not there") and ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--target", 300), "--target needs --clock: it is the clock to aim at"),
+        (("--clock", "--target", 0), "--target is 0; expected MHz above 0"),
+        (("--clock", "--target", "inf"), "--target is inf; expected MHz above 0"),
+        (("--fpga", "ecp5", "--target", 300), "--fpga cannot go with --target: an FPGA has no cells of a process"),
+    ],
+)
+def test_refuses_a_target_that_is_none(words: tuple[object, ...], message: str, tilewright: Command) -> None:
+    ended = tilewright("price", "--isa", "tiny8", *words)
+    assert ended.code == 2 and message in " ".join(ended.err.replace("│", " ").split())

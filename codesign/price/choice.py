@@ -1,0 +1,23 @@
+"""How a machine is mapped, and at which corner its paths are timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilewright.codesign.price.corners import TYPICAL
+from tilewright.codesign.price.efforts import FASTEST
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What there is to choose of a machine's hardware in a process.
+
+    `effort`: how hard to work for short paths; `efforts`: for single units, by their key in `MachinePaths.mapped`.
+    `macro_ns`: the latest that a word of a memory may come after the clock, by the memory's name.
+    """
+
+    effort: str = FASTEST
+    efforts: Mapping[str, str] = field(default_factory=dict)
+    macro_ns: Mapping[str, float] = field(default_factory=dict)
+    corner: str = TYPICAL

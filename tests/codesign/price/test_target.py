@@ -1,0 +1,107 @@
+"""A clock is aimed at with the smallest macros and the least effort that reach it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tilewright.codesign.price import target
+from tilewright.codesign.price.choice import Choice
+from tilewright.codesign.price.clock import Clock, UnitClock
+from tilewright.codesign.price.clock_report import target_report, target_tables
+from tilewright.codesign.price.efforts import EFFORTS, FASTEST, SMALLEST, harder
+from tilewright.codesign.price.macros import memory_price
+from tilewright.codesign.price.price import price_machine
+from tilewright.codesign.price.process import load_process
+from tilewright.isa.files.loader import load_machine
+
+MACHINE, PROCESS = load_machine("base16-1p"), load_process()
+
+BEHIND_NS = 0.5
+"""What stands behind every word of `act` here."""
+
+UNIT_NS = dict(zip(EFFORTS, (9.0, 7.0, 5.0, 3.0), strict=True))
+"""What a unit's own longest path takes, by the effort with which it is mapped."""
+
+
+class Paths:
+    """In place of a machine's hardware: one unit with a path of its own, and one behind the words of `act`."""
+
+    def __init__(self, machine: Any, process: Any, choice: Choice | None = None) -> None:
+        self.choice = choice or Choice()
+        self.efforts = {key: self.choice.efforts.get(key, self.choice.effort) for key in ("top", "own", "behind")}
+        self.children, self.places, self.mapped = {"own": "own", "behind": "behind"}, {}, dict.fromkeys(self.efforts)
+
+    def unit_name(self, name: str) -> str:
+        return name
+
+    def with_macros(self, macro_ns: dict[str, float]) -> Paths:
+        return Paths(None, None, Choice(macro_ns=macro_ns))
+
+    def found(self) -> Clock:
+        macro = memory_price(MACHINE, MACHINE.memories["act"], PROCESS, self.choice.macro_ns.get("act", math.inf)).macro
+        assert macro.clock_to_output_ns is not None
+        units = (
+            UnitClock("own", UNIT_NS[self.efforts["own"]], "own.register", "own.other", ""),
+            UnitClock("behind", macro.clock_to_output_ns + BEHIND_NS, "act.bank0.way0 data", "behind.word", ""),
+        )
+        return Clock(tuple(sorted(units, key=lambda unit: -unit.ns)), "")
+
+
+@pytest.fixture(autouse=True)
+def no_yosys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "MachinePaths", Paths)
+    monkeypatch.setattr(target, "_logic_um2", lambda price, choice: 1e6)
+
+
+def priced() -> Any:
+    memories = tuple(memory_price(MACHINE, memory, PROCESS) for memory in MACHINE.memories.values())
+    return SimpleNamespace(machine=MACHINE, process=PROCESS, memories=memories, logic_um2=1e6)
+
+
+def test_takes_the_least_effort_and_the_latest_macros() -> None:
+    aim = target.aimed(priced(), 1000 / 6)  # 6 ns: what the smallest macros take, too
+    assert aim.is_reached and aim.efforts["own"] == "medium" and aim.efforts["behind"] == SMALLEST
+    assert [memory.macro for memory in aim.memories] == [memory.macro for memory in priced().memories]
+
+
+def test_takes_sooner_macros_where_the_period_is_short() -> None:
+    aim = target.aimed(priced(), 1000 / 4)
+    act = next(memory for memory in aim.memories if memory.name == "act")
+    smallest = memory_price(MACHINE, MACHINE.memories["act"], PROCESS)
+    assert aim.is_reached and act.macro.clock_to_output_ns is not None
+    assert act.macro.clock_to_output_ns + BEHIND_NS <= 4 < (smallest.macro.clock_to_output_ns or 0) + BEHIND_NS
+    assert act.area_um2 > smallest.area_um2
+    assert aim.efforts["own"] == FASTEST
+
+
+def test_says_what_keeps_a_machine_from_its_target() -> None:
+    aim = target.aimed(priced(), 1000 / 2.5)
+    report = target_report(aim)
+    assert not report["is_reached"]
+    remedies = {each["name"]: each["remedy"] for each in report["slow_units"]}
+    assert remedies["behind"] == "none: no macro gives a word within 2.50 ns; the soonest takes 2.98"
+    assert remedies["own"] == "no key of the machine's file"
+    (title, _, rows), *_, (last, *_) = target_tables(report, priced().memories)
+    assert title.startswith("Target of 400 MHz: not reached (mapped for speed, not placed")
+    assert [figure for figure, _ in rows][:3] == [f"clock, {corner} corner" for corner in ("typical", "slow", "fast")]
+    assert last == "What keeps it from the target"
+
+
+def test_efforts_end_with_the_hardest() -> None:
+    assert [harder(effort) for effort in EFFORTS] == [*list(EFFORTS)[1:], None]
+
+
+@pytest.mark.long
+def test_a_small_machine_reaches_what_its_units_allow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.undo()
+    small = ("array.rows=2", "array.cols=2", "lanes=2", *(f"memories.{name}.kib=4" for name in ("act", "acc", "wgt")))
+    price = price_machine(load_machine("tiny8", small), PROCESS)
+    aim = target.aimed(price, 150)
+    assert aim.is_reached and aim.clock.mhz >= 150
+    assert aim.corners["slow"] < aim.corners["typical"] < aim.corners["fast"]
+    assert aim.logic_um2 > price.logic_um2

@@ -19,6 +19,7 @@ from tilewright.isa.machine.encoding import WORD_BYTES, InstructionFormat
 from tilewright.isa.machine.engine import Engine, Systolic, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.machine.pipeline import Pipeline
 
 # -- fetch and the bus -------------------------------------------------------------------------------------------------
 
@@ -39,10 +40,19 @@ def assembly_bytes(longest_bytes: int, bus_bytes: int) -> int:
     return longest_bytes - program_unit_bytes(bus_bytes) + bus_bytes
 
 
+# -- memories ----------------------------------------------------------------------------------------------------------
+
+
+def memory_read(pipeline: Pipeline) -> int:
+    """From the grant of a read to its word: one cycle, and those of registers behind the banks. Tables have none."""
+    return 1 + pipeline.memory_output
+
+
 # -- DMA engines -------------------------------------------------------------------------------------------------------
 
-STORE_READ = 2
-"""From the grant of a store's read to its bytes in the read buffer."""
+def store_read(machine: Machine) -> int:
+    """From the grant of a store's read to its bytes in the read buffer."""
+    return memory_read(machine.pipeline) + 1
 
 
 def window_bytes(bus_bytes: int) -> int:
@@ -69,13 +79,15 @@ def dma_round_trip(machine: Machine) -> int:
 MMA_WEIGHT_LEAD = 2
 """The fewest cycles from the read of a tile's first weight row to the issue of its first vector."""
 
-MMA_UPDATE = 3
-"""Cycles from the read of an accumulator to the first read that sees the new sum."""
+
+def mma_update(array: Systolic) -> int:
+    """Cycles from the read of an accumulator to the first read that sees the new sum."""
+    return mma_sum(array) + 1
 
 
 def mma_tile(array: Systolic) -> int:
     """The fewest cycles of a weight tile: the rows of the next one come, and no sum is read before its update."""
-    return max(array.rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
+    return max(array.rows, mma_update(array), MMA_WEIGHT_LEAD + 1)
 
 
 def mma_read(array: Systolic) -> int:
@@ -83,18 +95,20 @@ def mma_read(array: Systolic) -> int:
     return array.rows + array.cols
 
 
-MMA_SUM = 2
-"""From the read of an accumulator to the write of its new sum.
+def mma_sum(array: Systolic) -> int:
+    """From the read of an accumulator to the write of its new sum.
 
-Where a bank of sums has one port, a vector that adds does not issue so many cycles after one whose sums are in the same
-bank: it would read the bank in the cycle in which that one writes it.
-"""
+    Where a bank of sums has one port, a vector that adds does not issue so many cycles after one whose sums are in the
+    same bank: it would read the bank in the cycle in which that one writes it.
+    """
+    return memory_read(array.pipeline) + 1
 
 
-def adding_rate(memory: Memory) -> Fraction:
+def adding_rate(memory: Memory, sum_cycles: int) -> Fraction:
     """Vectors that issue in a cycle, at best, if each adds to sums in the word behind those of the one before it.
 
-    Of banks with one port: with 4, interleaved, one a cycle; with 2, two in three cycles; in one bank, one in two.
+    `sum_cycles`: from the read of sums to the write of new ones. With 2 of them, of banks with one port: with 4,
+    interleaved, one a cycle; with 2, two in three cycles; in one bank, one in two.
     """
     if not memory.has_one_port:
         return Fraction(1)
@@ -102,7 +116,7 @@ def adding_rate(memory: Memory) -> Fraction:
     banks = memory.banks if memory.is_interleaved else 1
     while len(issued) < ADDING_VECTORS:
         cycle = issued[-1] + 1 if issued else 0
-        while cycle - MMA_SUM in issued and issued.index(cycle - MMA_SUM) % banks == len(issued) % banks:
+        while cycle - sum_cycles in issued and issued.index(cycle - sum_cycles) % banks == len(issued) % banks:
             cycle += 1
         issued.append(cycle)
     half = ADDING_VECTORS // 2  # the first ones find nothing before them
@@ -115,7 +129,7 @@ ADDING_VECTORS = 48
 
 def mma_write(array: Systolic) -> int:
     """From the issue of an activation vector to the write of its sums."""
-    return mma_read(array) + MMA_SUM
+    return mma_read(array) + mma_sum(array)
 
 
 # -- the vector engine -------------------------------------------------------------------------------------------------
@@ -184,8 +198,13 @@ def vec_beats(format: InstructionFormat) -> int:
     return vec_rows(format) * parts
 
 
-VEC_OPERANDS = 2
-"""From the issue of an iteration's beat (its last read granted) to its operands at the datapath's first stage."""
+def vec_operands(machine: Machine) -> int:
+    """From the issue of an iteration's beat (its last read granted) to its operands at the datapath's first stage."""
+    return _operands(machine.pipeline)
+
+
+def _operands(pipeline: Pipeline) -> int:
+    return memory_read(pipeline) + 1
 
 
 @cache
@@ -234,7 +253,7 @@ def vec_stages(machine: Machine, of: Engine | Template = Template.VECTOR) -> int
 
 def vec_write(format: InstructionFormat) -> int:
     """From the issue of the iteration that finishes a result to the first cycle in which it asks to be written."""
-    return VEC_OPERANDS + statement_stages(format.statement.expr)
+    return _operands(format.engine.pipeline) + statement_stages(format.statement.expr)
 
 
 def can_be_refused(machine: Machine, format: InstructionFormat) -> bool:

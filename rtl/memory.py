@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.block import WordBlock
+from tilewright.rtl.delay import delayed
 from tilewright.rtl.interfaces import ReadSignature, WriteSignature
 from tilewright.rtl.outline import outlined
 
@@ -33,12 +34,15 @@ class BankedMemory(wiring.Component):
 
     Every requester has a port of its own, in `read_ports` or `write_ports` in their order; privileged ones come first.
     Of a bank with one port they are reads that are privileged, then writes, which then all must be, then other reads.
-    A read granted in cycle t has its data in t+1, and sees the writes granted before t. While `halt` is set nothing is
-    granted.
+    A read granted in cycle t has its data in t+1, or as many cycles later as there are `registers` behind the banks; it
+    sees the writes granted before t. While `halt` is set nothing is granted.
     """
 
-    def __init__(self, memory: Memory, reads: Sequence[Requester], writes: Sequence[Requester]) -> None:
+    def __init__(
+        self, memory: Memory, reads: Sequence[Requester], writes: Sequence[Requester], registers: int = 0
+    ) -> None:
         self.memory = memory
+        self.registers = registers
         self.reads = tuple(reads)
         self.writes = tuple(writes)
         self.ways = 1 << (max((r.block for r in (*reads, *writes)), default=1) - 1).bit_length()
@@ -57,7 +61,7 @@ class BankedMemory(wiring.Component):
             return place
         m = Module()
         read, written = (max((r.block for r in each), default=1) for each in (self.reads, self.writes))
-        banks = [Bank(self.memory, self.ways, read, written) for _ in range(self.memory.banks)]
+        banks = [Bank(self.memory, self.ways, read, written, self.registers) for _ in range(self.memory.banks)]
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
         if self.memory.has_one_port:
@@ -96,7 +100,8 @@ class BankedMemory(wiring.Component):
             from_bank: Value = Const(0, 0)
             if len(banks) > 1:
                 from_bank = Signal(range(len(banks)), name=f"{requester.name}_from_bank", reset_less=True)
-                m.d.sync += from_bank.eq(self.bank_of(port.address))
+                asked = delayed(m, self.bank_of(port.address), self.registers, f"{requester.name}_bank")
+                m.d.sync += from_bank.eq(asked)
             m.d.comb += port.data.eq(_chosen([bank.read_data for bank in banks], from_bank))
 
     def build_writes(
@@ -166,10 +171,12 @@ class Bank(wiring.Component):
     Word `w` lies in row `w // ways` of way `w % ways`. `read_data` shows the words from `read_first` on the cycle after
     `read`: as many as the widest block that is `read`. Of the words from `write_first` on, those whose bit in
     `write_words` is set are written; there are as many as the widest block that is `written`. With one port, it reads
-    or writes in a cycle, and `read_first` and `write_first` are the same.
+    or writes in a cycle, and `read_first` and `write_first` are the same. With `registers` behind each way, `read_data`
+    is as many cycles later.
     """
 
-    def __init__(self, memory: Memory, ways: int, read: int, written: int) -> None:
+    def __init__(self, memory: Memory, ways: int, read: int, written: int, registers: int = 0) -> None:
+        self.registers = registers
         self.word_bits = 8 * memory.word_bytes
         self.ports = memory.ports
         self.ways = ways
@@ -191,7 +198,7 @@ class Bank(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         first_way_read = Signal(range(max(2, self.ways)), reset_less=True)
-        m.d.sync += first_way_read.eq(self.way(self.read_first))
+        m.d.sync += first_way_read.eq(delayed(m, self.way(self.read_first), self.registers, "first_way"))
         read_words = []
         for way in range(self.ways):
             storage = WordBlock(self.word_bits, self.rows, self.ports)
@@ -205,7 +212,7 @@ class Bank(wiring.Component):
                 write.data.eq(self.written_word(nth)),
                 write.en.eq(self.write_words.bit_select(nth, 1)),
             ]
-            read_words.append(read.data)
+            read_words.append(delayed(m, read.data, self.registers, f"word_{way}"))
         for nth in range(self.words_read):
             word = Array(read_words)[self.way(first_way_read + nth)]
             m.d.comb += self.read_data.word_select(nth, self.word_bits).eq(word)

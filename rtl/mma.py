@@ -18,7 +18,7 @@ from tilewright.isa.templates.systolic import (
     systolic_weights,
     tile_loops,
 )
-from tilewright.isa.timing import MMA_SUM, MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.isa.timing import MMA_WEIGHT_LEAD, memory_read, mma_read, mma_sum, mma_update, mma_write
 from tilewright.rtl.arrays import array_names, element_of, plain_type, systolic_arrays, weight_elements
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.interfaces import Activity, engine_members, index_bits
@@ -44,6 +44,7 @@ class MmaEngine(wiring.Component):
         self.machine = machine
         self.engine = engine
         self.formats = machine.formats_of(engine)
+        self.read = memory_read(machine.pipeline)
         members: dict[str, In | Out] = engine_members(machine)
         if self.formats:
             format = self.formats[0]
@@ -104,7 +105,7 @@ class MmaEngine(wiring.Component):
     def build_reads(
         self, m: Module, tiles: WeightReader, vectors: VectorIssuer, arrays: Sequence[SystolicArray]
     ) -> None:
-        """Words go from the memories straight into the array; what comes with them was decided a cycle earlier."""
+        """Words go from the memories straight into the array; what comes with them was decided when they were read."""
         vector = data.View(
             word_layout(self.machine.memories[self.activations.memory], self.activations.block), self.a.data
         )
@@ -117,8 +118,8 @@ class MmaEngine(wiring.Component):
             tiles.allows_next.eq(vectors.issues & vectors.is_first_of_tile),
             vectors.tile_begins.eq(tiles.reads & tiles.is_first_row),
         ]
-        loads = delayed(m, vectors.tile_begins, 1, "loads", reset_less=False)
-        is_first = delayed(m, tiles.allows_next, 1, "is_first", reset_less=False)
+        loads = delayed(m, vectors.tile_begins, self.read, "loads", reset_less=False)
+        is_first = delayed(m, tiles.allows_next, self.read, "is_first", reset_less=False)
         for array in arrays:
             m.d.comb += [
                 array.loads.eq(loads),
@@ -126,12 +127,12 @@ class MmaEngine(wiring.Component):
                 *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.engine.array.rows)),
             ]
         if self.can_transpose:
-            m.d.comb += arrays[0].transposes.eq(delayed(m, tiles.transposes, 1, "transposes"))
+            m.d.comb += arrays[0].transposes.eq(delayed(m, tiles.transposes, self.read, "transposes"))
 
     def build_weights(self, m: Module, tiles: WeightReader, arrays: Sequence[SystolicArray]) -> None:
         """The elements of a word go to the arrays as the instruction says whose tile it is."""
         cols, is_one = self.engine.array.cols, len(weight_elements(self.machine, self.engine)) == 1
-        walk = Const(0) if is_one else delayed(m, tiles.walker.walk, 1, "weights_of")
+        walk = Const(0) if is_one else delayed(m, tiles.walker.walk, self.read, "weights_of")
         for position, array in enumerate(arrays):
             for c in range(cols):
                 value = self.element(walk, position * cols + c)
@@ -179,9 +180,9 @@ class MmaEngine(wiring.Component):
         ]
         if self.has_mask:
             m.d.comb += self.c_write.words.eq(writing.words)
-        adds = delayed(m, reading.adds, 1, "adds")
+        adds = delayed(m, reading.adds, self.read, "adds")
         sums = self.build_additions(m, arrays, adds, read_delay - arrays[0].latency)
-        m.d.comb += self.c_write.data.eq(delayed(m, Cat(sums), write_delay - read_delay - 2, "sums"))
+        m.d.comb += self.c_write.data.eq(delayed(m, Cat(sums), write_delay - read_delay - self.read - 1, "sums"))
 
     def build_additions(self, m: Module, arrays: Sequence[SystolicArray], adds: Value, wait: int) -> list[Value]:
         """The sum of each column: the array's, plus the accumulator if `adds`, wrapped into the type of the sums.
@@ -359,15 +360,16 @@ class VectorIssuer(wiring.Component):
         return m
 
     def build_is_bank_written(self, m: Module) -> Value:
-        """Whether the bank of this vector's sums is written when it would read them: by the vector `MMA_SUM` before."""
+        """Whether the bank of this vector's sums is written when it would read them: by the vector `mma_sum` before."""
         bank = bank_of(self.sums, self.sums_address[: self.sums.address_bits])
-        written = delayed(m, bank, MMA_SUM, "bank_of_sums")
-        return delayed(m, self.issues, MMA_SUM, "has_issued", reset_less=False) & (written == bank)
+        cycles = mma_sum(self.engine.array)
+        written = delayed(m, bank, cycles, "bank_of_sums")
+        return delayed(m, self.issues, cycles, "has_issued", reset_less=False) & (written == bank)
 
     def build_tile_rules(self, m: Module) -> Value:
         """Whether the first vector of a tile may ask: its weights are on their way, and the last tile's sums as well.
 
-        The latter takes `MMA_UPDATE` cycles from a vector to the next tile's at the same place; a shorter tile waits.
+        The latter takes `mma_update` cycles from a vector to the next tile's at the same place; a shorter tile waits.
         """
         has_weights = Signal()
         with m.If(self.issues & self.is_first_of_tile):
@@ -375,15 +377,16 @@ class VectorIssuer(wiring.Component):
         with m.If(delayed(m, self.tile_begins, MMA_WEIGHT_LEAD - 1, "tile_begins", reset_less=False)):
             m.d.sync += has_weights.eq(1)
 
-        before, pause = Signal(range(MMA_UPDATE + 1)), Signal(range(MMA_UPDATE + 1))
-        issued = Signal(range(MMA_UPDATE + 2))  # vectors of this tile with the current one; MMA_UPDATE is "enough"
-        m.d.comb += issued.eq(Mux(before == MMA_UPDATE, MMA_UPDATE, before + 1))
+        enough = mma_update(self.engine.array)
+        before, pause = Signal(range(enough + 1)), Signal(range(enough + 1))
+        issued = Signal(range(enough + 2))  # vectors of this tile with the current one
+        m.d.comb += issued.eq(Mux(before == enough, enough, before + 1))
         with m.If(pause != 0):
             m.d.sync += pause.eq(pause - 1)
         with m.If(self.issues):
             m.d.sync += before.eq(issued)
             with m.If(self.walker.is_last["tile"]):
-                m.d.sync += [before.eq(0), pause.eq(MMA_UPDATE - issued)]
+                m.d.sync += [before.eq(0), pause.eq(enough - issued)]
         with m.If(self.start):
             m.d.sync += [before.eq(0), pause.eq(0)]
         return has_weights & (pause == 0)

@@ -10,9 +10,10 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
-from tilewright.isa.timing import word_parts
+from tilewright.isa.timing import memory_read, word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import BUFFERABLE, INCREMENTING, UNPRIVILEGED_DATA, WRITES, AddressRegister, axi_signature
+from tilewright.rtl.delay import delayed
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
@@ -162,6 +163,7 @@ class Reader(wiring.Component):
         self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
         self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
+        self.read = memory_read(machine.pipeline)
         super().__init__(
             {
                 "halt": In(1),
@@ -195,7 +197,8 @@ class Reader(wiring.Component):
             walker.start.eq(self.start),
             walker.step.eq(ends_word),
         ]
-        m.d.sync += [held.eq(held + self.is_granted - self.moved), parts.input.valid.eq(self.is_granted)]
+        comes = delayed(m, self.is_granted, self.read - 1, "granted", reset_less=False)
+        m.d.sync += [held.eq(held + self.is_granted - self.moved), parts.input.valid.eq(comes)]
         self.build_parts(m, walker, asks, ends_word, parts.input.payload)
         with m.If(self.is_free):
             m.d.sync += is_active.eq(self.start)
@@ -205,13 +208,16 @@ class Reader(wiring.Component):
         return m
 
     def build_parts(self, m: Module, walker: NestWalker, asks: Signal, ends_word: Signal, part: data.View) -> None:
-        """Ask for a word as often as it has parts; its data come a cycle after each grant, and the part is cut out."""
+        """Ask for a word as often as it has parts; its data come `memory_read` later, and the part is cut out."""
         most = max(word_parts(moved_word_bytes(f, self.machine), self.bus_bytes) for f in self.formats)
         place, place_granted = Signal(range(most), name="place"), Signal(range(most), name="place_granted")
         format_granted = Signal.like(walker.walk)
         with m.If(self.is_granted):
             m.d.sync += place.eq(Mux(ends_word, 0, place + 1))
-        m.d.sync += [format_granted.eq(walker.walk), place_granted.eq(place)]
+        m.d.sync += [
+            format_granted.eq(delayed(m, walker.walk, self.read - 1, "format")),
+            place_granted.eq(delayed(m, place, self.read - 1, "place")),
+        ]
         for position, format in enumerate(self.formats):
             size = moved_word_bytes(format, self.machine)
             last = word_parts(size, self.bus_bytes) - 1

@@ -13,7 +13,14 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.templates.vector_walk import is_same_in_all_lanes, multiplied_by_element, vector_walk
-from tilewright.isa.timing import VEC_OPERANDS, can_be_refused, statement_stages, vec_results, vec_stages
+from tilewright.isa.timing import (
+    can_be_refused,
+    memory_read,
+    statement_stages,
+    vec_operands,
+    vec_results,
+    vec_stages,
+)
 from tilewright.rtl.datapath import (
     VectorDatapath,
     formats_by_stages,
@@ -53,6 +60,7 @@ class VectorEngine(wiring.Component):
         self.engine = engine
         self.formats = machine.formats_of(engine)
         self.slots = range(machine.vector_sources(engine))
+        self.read, self.operands = memory_read(machine.pipeline), vec_operands(machine)
         tables, lanes = looked_up(machine, engine), engine.vector.lanes
         self.targets = tuple(port.memory for port in write_ports(machine) if port.engine is engine)
         super().__init__(
@@ -163,14 +171,14 @@ class VectorEngine(wiring.Component):
                 port.address.eq(walker.address[_slot_name(slot)]),
             ]
             grants.append(port.valid & port.granted)
-            m.d.sync += has_word.eq(grants[-1])
+            m.d.sync += has_word.eq(delayed(m, grants[-1], self.read - 1, f"granted_{slot}_{name}", reset_less=False))
             taken = self.build_taken(m, name, slot, walker, port.data)
             with m.If(has_word):
                 m.d.sync += word.eq(taken)
             self.build_element(m, name, slot, walker, word, port.data, has_word)
         m.d.comb += is_granted.eq(Cat(grants).any())
         m.d.sync += is_kept.eq((is_kept | is_granted) & ~issues)
-        m.d.comb += getattr(datapath, f"source_{slot}").eq(delayed(m, word, VEC_OPERANDS - 2, f"word_{slot}"))
+        m.d.comb += getattr(datapath, f"source_{slot}").eq(word)
         return ~is_used | is_kept | is_granted
 
     def build_taken(self, m: Module, name: str, slot: int, walker: NestWalker, came: Value) -> Value:
@@ -182,7 +190,7 @@ class VectorEngine(wiring.Component):
         of_parts = [
             Cat(came[first + part * bits :][:bits] for first in range(0, len(came), word)) for part in range(parts)
         ]
-        left = delayed(m, walker.part, 1, f"part_{slot}_{name}")
+        left = delayed(m, walker.part, self.read, f"part_{slot}_{name}")
         part = Signal(len(of_parts[0]), name=f"part_of_{slot}_{name}")
         build_part(m, of_parts, left, part)
         return part
@@ -201,12 +209,12 @@ class VectorEngine(wiring.Component):
             return
         bits, rows = memory.element.bits, memory.width
         element = Signal(bits, name=f"element_{slot}_{name}")
-        left = delayed(m, walker.row, 1, f"row_{slot}_{name}")
+        left = delayed(m, walker.row, self.read, f"row_{slot}_{name}")
         with m.Switch(left):
             for row in range(rows):
                 with m.Case(rows - 1 - row):
                     m.d.comb += element.eq(came[row * bits :][:bits])
-        with m.If(has_word & delayed(m, walker.walk, 1, f"walk_{slot}_{name}").matches(*vectors)):
+        with m.If(has_word & delayed(m, walker.walk, self.read, f"walk_{slot}_{name}").matches(*vectors)):
             m.d.sync += word[:bits].eq(element)
 
     def build_operands(
@@ -214,22 +222,22 @@ class VectorEngine(wiring.Component):
     ) -> None:
         """What goes with the operands to the datapath's first stage."""
         m.d.comb += [
-            datapath.valid.eq(delayed(m, issues, VEC_OPERANDS, "valid", reset_less=False)),
-            datapath.format.eq(delayed(m, walker.walk, VEC_OPERANDS, "format")),
-            datapath.immediates.eq(delayed(m, immediates, VEC_OPERANDS, "immediates")),
-            datapath.is_first.eq(delayed(m, walker.is_first["reduce"], VEC_OPERANDS, "is_first")),
+            datapath.valid.eq(delayed(m, issues, self.operands, "valid", reset_less=False)),
+            datapath.format.eq(delayed(m, walker.walk, self.operands, "format")),
+            datapath.immediates.eq(delayed(m, immediates, self.operands, "immediates")),
+            datapath.is_first.eq(delayed(m, walker.is_first["reduce"], self.operands, "is_first")),
         ]
         if self.engine.vector.parts > 1:
             m.d.comb += [
-                datapath.is_last.eq(delayed(m, walker.is_last["reduce"], VEC_OPERANDS, "is_last")),
-                datapath.part.eq(delayed(m, walker.part, VEC_OPERANDS, "part")),
+                datapath.is_last.eq(delayed(m, walker.is_last["reduce"], self.operands, "is_last")),
+                datapath.part.eq(delayed(m, walker.part, self.operands, "part")),
             ]
 
     def build_lookups(self, m: Module, walker: NestWalker, datapath: VectorDatapath) -> None:
         """Where the tables of the issued iteration begin, and the memories that they are in."""
         for slot, bits in table_address_bits(self.machine, self.engine).items():
             first = walker.address[_slot_name(slot)][:bits]
-            m.d.comb += getattr(datapath, f"first_{slot}").eq(delayed(m, first, VEC_OPERANDS, f"first_{slot}"))
+            m.d.comb += getattr(datapath, f"first_{slot}").eq(delayed(m, first, self.operands, f"first_{slot}"))
         for name in self.lookups:
             port = self.lookups[name]
             m.d.comb += [
@@ -295,7 +303,7 @@ class VectorEngine(wiring.Component):
         is_word, is_same = Signal(), Signal()
         arrives, arriving, passed = gives_result, issued_target.as_value(), 0
         for stages, positions in formats_by_stages(self.formats).items():
-            before = VEC_OPERANDS + stages - 1
+            before = self.operands + stages - 1
             arrives = delayed(m, arrives, before - passed, f"arrives_{stages}", reset_less=False)
             arriving, passed = delayed(m, arriving, before - passed, f"target_{stages}"), before
             comes = data.View(target, arriving)

@@ -88,7 +88,7 @@ def _(part: Registers) -> Hashable:
 
 @facts_of.register
 def _(part: BankedMemory) -> Hashable:
-    return part.memory, part.reads, part.writes
+    return part.memory, part.reads, part.writes, part.registers
 
 
 @facts_of.register
@@ -173,7 +173,8 @@ def _of_engine(machine: Machine, engine: Engine) -> Hashable:
         if port.engine is engine
     )
     sizes = machine.dram, machine.longest_instruction_bytes, machine.wait_bits, len(machine.engines)
-    return engine.name, engine.settings, memories, ports, sizes, tuple(_of_format(machine, each) for each in formats)
+    own = engine.name, engine.settings, engine.pipeline
+    return *own, memories, ports, sizes, tuple(_of_format(machine, each) for each in formats)
 
 
 def _of_format(machine: Machine, format: InstructionFormat) -> Hashable:

@@ -32,7 +32,7 @@ from tilewright.compiler.tiling.shape import (
 from tilewright.compiler.tiling.surroundings import Surroundings
 from tilewright.compiler.tiling.tile_counts import TileCounts, tile_counts, tiles_of_points
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import VEC_OPERANDS, mma_write, vec_stages
+from tilewright.isa.timing import mma_write, vec_operands, vec_stages
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def expected_cycles(
         products, inner = _cost_within(within.shape, machine, own, points_outer, around)
         array, loaded = array + products, loaded + inner
     after_others = sum(not step.is_dot for step in shape.cover.steps) - 1
-    vector = vector + count.results * max(0, after_others) * (VEC_OPERANDS + vec_stages(machine))
+    vector = vector + count.results * max(0, after_others) * (vec_operands(machine) + vec_stages(machine))
     storing = store_cycles(shape, machine, count)
     fetch = loaded.instructions * machine.longest_instruction_bytes / machine.dram.bus_bytes
     loading = loaded.cycles + np.maximum(0, fetch - loaded.waits)
-    serial = machine.dram.latency_cycles + mma_write(machine.array) + VEC_OPERANDS + vec_stages(machine)
+    serial = machine.dram.latency_cycles + mma_write(machine.array) + vec_operands(machine) + vec_stages(machine)
     latency = count.all * around.tile_cycles + serial + around.traffic * loading
     if around.is_beside and shape.cover.dot is None and not space.reduce:
         latency = latency + vector / count.points  # the array waits while the layers beside have none of its tiles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tilewright.isa.errors import did_you_mean
 from tilewright.isa.files.keys import ENGINE_SECTIONS, ENGINES, OFF_CHIP, TEMPLATE, USUAL_KINDS
@@ -11,6 +12,7 @@ from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.key_kinds import EngineKind
 from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.machine.pipeline import Pipeline
 from tilewright.isa.templates.table import facet_of
 
 PATH = "engines"
@@ -22,9 +24,10 @@ MOST_ENGINES = 32
 class EngineReader:
     """Reads engines one by one, noting complaints in the shared reader; `places` are the memories there are."""
 
-    def __init__(self, reader: Reader, places: Sequence[str]) -> None:
+    def __init__(self, reader: Reader, places: Sequence[str], pipeline: Pipeline) -> None:
         self._reader = reader
         self._places = places
+        self._pipeline = pipeline
 
     def read(self, tree: Tree | None, array: Systolic | None, lanes: int) -> dict[str, Engine]:
         """Every engine whose template is known, in file order; the sizes are the machine's own."""
@@ -85,7 +88,9 @@ class EngineReader:
             return None
         self._check_multiples(keys, path, said, lanes)
         self._check_lanes(keys, path, said, lanes)
-        return Engine(name, number, queue, **reach, settings=settings)
+        if isinstance(settings, Systolic):
+            settings = replace(settings, pipeline=self._pipeline)
+        return Engine(name, number, queue, **reach, settings=settings, pipeline=self._pipeline)
 
     def _check_multiples(self, keys: Mapping[str, Tree], path: str, said: Mapping[str, int], lanes: int) -> None:
         for side in ("rows", "cols"):

@@ -79,6 +79,14 @@ MEMORY_KEYS = {
 
 MEMORY = Section(MEMORY_KEYS, exactly_one_of=("depth", "kib"))
 
+PIPELINE_KEYS = {
+    "memory_output": Key(
+        Whole(0, 1),
+        "Registers behind each bank, before a word is chosen of those of several; 0 if left out.",
+        is_needed=False,
+    ),
+}
+
 ON_CHIP, OFF_CHIP = Words(excluded=(DRAM,)), Words((DRAM,), is_all=True)
 """What an engine reaches: memories on chip, or exactly [dram]."""
 
@@ -221,6 +229,11 @@ MACHINE_KEYS = {
     "counters": Key(
         Word(tuple(counting.value for counting in Counting)),
         "What the hardware counts of a run: none; few (cycles and bytes); or all, what each engine does as well.",
+        is_needed=False,
+    ),
+    "pipeline": Key(
+        Section(PIPELINE_KEYS),
+        "Further stages of the hardware, for a higher clock at some more cycles; none if left out.",
         is_needed=False,
     ),
     "memories": Key(Names(MEMORY, excluded=(DRAM,)), "On-chip memories by name."),

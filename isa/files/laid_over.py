@@ -6,11 +6,20 @@ others get shorter. So an engine that is there or not is one key, like any other
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from tilewright.isa.files.keys import MACHINE_KEYS
 from tilewright.isa.files.yaml_tree import Tree, apply_override, merge, setting
+from tilewright.isa.key_kinds import Section
 
 ENGINES, INSTRUCTIONS, ENGINE = "engines", "instructions", "engine"
+
+USUAL_SECTIONS = {
+    name: frozenset(key.kind.keys)
+    for name, key in MACHINE_KEYS.items()
+    if isinstance(key.kind, Section) and not any(inner.is_needed for inner in key.kind.keys.values())
+}
+"""Sections of a machine that are there even where its file does not say them, with their keys."""
 
 
 def laid_over(base: Tree, over: Tree) -> Tree:
@@ -26,10 +35,23 @@ def with_settings(tree: Tree, overrides: Iterable[str]) -> Tree:
     """
     for text in overrides:
         path, value = setting(text)
-        changed = apply_override(tree, path, value, text)
+        changed = apply_override(_with_usual(tree, path), path, value, text)
         is_engine = len(path) == 2 and path[0] == ENGINES
         tree = _without(changed, [path[1]], {}) if is_engine and value.value is None else changed
     return tree
+
+
+def _with_usual(tree: Tree, path: Sequence[str]) -> Tree:
+    """The tree with a key that a setting names, where it is of a section whose keys may all be left out.
+
+    With all of its keys where the setting names none of them, so that what is said of that lists them.
+    """
+    keys = USUAL_SECTIONS.get(path[0]) if len(path) == 2 else None
+    if keys is None or not isinstance(tree.value, Mapping):
+        return tree
+    wanted = {path[1]} & keys or keys
+    there = {**dict.fromkeys(sorted(wanted), Tree(0, tree.where)), **_children(tree, path[0])}
+    return Tree({**tree.value, path[0]: Tree(there, tree.where)}, tree.where)
 
 
 def _without(tree: Tree, engines: Iterable[str], said: Mapping[str, Tree]) -> Tree:

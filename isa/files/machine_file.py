@@ -25,6 +25,7 @@ from tilewright.isa.files.keys import (
     MACHINE_KEYS,
     MEMORY,
     PARAMETER,
+    PIPELINE_KEYS,
     TAKEN_PARAMETERS,
 )
 from tilewright.isa.files.reader import MOST_COMPLAINTS, Reader, TooManyComplaints
@@ -43,6 +44,7 @@ from tilewright.isa.machine.memory import (
     integer_element,
     structured_element,
 )
+from tilewright.isa.machine.pipeline import Pipeline
 
 MORE = f"there may be more than these {MOST_COMPLAINTS} faults; correct them first"
 
@@ -82,6 +84,7 @@ class _Builder:
         self._tree = tree
         self._name = name
         self._rounding = Rounding.EVEN
+        self._pipeline = Pipeline()
         self._memories: dict[str, Memory] = {}
         self._faulty_memories: list[str] = []  # nothing that follows from these is complained of
         self._engines: dict[str, Engine] = {}
@@ -107,8 +110,9 @@ class _Builder:
         dram = self._read_dram(top.get("dram"))
         fetch_beats = self.reader.number_or(USUAL_FETCH_BEATS, top, "", "fetch_beats", MACHINE_KEYS)
         counting = self._read_counting(top.get("counters"))
+        self._read_pipeline(top.get("pipeline"))
         self._read_memories(top.get("memories"))
-        self._engines = EngineReader(self.reader, self._places()).read(top.get("engines"), array, lanes)
+        self._engines = EngineReader(self.reader, self._places(), self._pipeline).read(top.get("engines"), array, lanes)
         check_ports(self.reader, self._engines, dram.ports, top.get("engines"), top.get("dram"))
         formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
         if self.reader.complaint_count:
@@ -124,6 +128,7 @@ class _Builder:
             engines=self._engines,
             fetch_beats=fetch_beats,
             counting=counting,
+            pipeline=self._pipeline,
             formats={format.mnemonic: format for format in formats},
             text=_canonical(self._tree, name),
         )
@@ -178,6 +183,14 @@ class _Builder:
 
     def _read_counting(self, tree: Tree | None) -> Counting:
         return self._choice(tree, "counters", Counting.ALL)
+
+    def _read_pipeline(self, tree: Tree | None) -> None:
+        if tree is None:
+            return
+        keys = self.reader.mapping(tree, "pipeline", PIPELINE_KEYS)
+        said = [key for key in PIPELINE_KEYS if key in keys]
+        stages = {key: self.reader.number(keys, "pipeline", key, PIPELINE_KEYS) for key in said}
+        self._pipeline = Pipeline(**stages)
 
     def _choice(self, tree: Tree | None, path: str, default: _Choice) -> _Choice:
         """The member of a closed set that a word names; `default` if it is left out."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import assert_never
 
+from tilewright.isa.machine.pipeline import Pipeline
+
 
 class Template(StrEnum):
     """What kind of hardware an engine is; `isa/templates/` has what follows."""
@@ -39,6 +41,7 @@ class Systolic:
 
     rows: int  # elements of an activation vector that enter it each cycle
     cols: int  # sums that leave it each cycle
+    pipeline: Pipeline = Pipeline()  # that of its machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Engine:
     reads: tuple[str, ...]  # memories it has read ports to; `dram` for DMA in
     writes: tuple[str, ...]
     settings: Settings
+    pipeline: Pipeline = Pipeline()  # that of its machine
 
     def __str__(self) -> str:
         return self.name

@@ -15,6 +15,7 @@ from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import WORD_BYTES, InstructionFormat
 from tilewright.isa.machine.engine import Direction, Engine, Systolic, Template
 from tilewright.isa.machine.memory import Dram, Memory
+from tilewright.isa.machine.pipeline import Pipeline
 from tilewright.isa.machine.products import continues
 from tilewright.isa.machine.shown import html_table
 from tilewright.isa.machine.twins import Twin, find_twins
@@ -51,6 +52,7 @@ class Machine:
     engines: Mapping[str, Engine]  # by name, in file order
     fetch_beats: int  # beats of program that fetch holds or has asked for
     counting: Counting
+    pipeline: Pipeline
     formats: Mapping[str, InstructionFormat]  # by mnemonic, in file order
     text: str
 
@@ -93,7 +95,8 @@ class Machine:
     @cached_property
     def array(self) -> Systolic:
         """The sizes that estimates count with: those of its first array; without one, a word each way."""
-        return next((engine.array for engine in self.of(Template.SYSTOLIC)), Systolic(self.lanes, self.lanes))
+        none = Systolic(self.lanes, self.lanes, self.pipeline)
+        return next((engine.array for engine in self.of(Template.SYSTOLIC)), none)
 
     @property
     def arrays_text(self) -> str:

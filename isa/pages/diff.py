@@ -42,7 +42,7 @@ def difference(a: Machine, b: Machine) -> tuple[str, ...]:
 def _sizes(a: Machine, b: Machine) -> Iterator[str]:
     for one, other in _arrays_of_both(a, b):
         old, new = one.array, other.array
-        if old != new:
+        if (old.rows, old.cols) != (new.rows, new.cols):
             macs = f"{old.rows * old.cols} → {new.rows * new.cols} MACs a cycle"
             what = "array" if len(a.of(Template.SYSTOLIC)) == 1 else f"engines.{one}"
             yield f"{what}: {old.rows}×{old.cols} → {new.rows}×{new.cols}, {macs}"
@@ -51,6 +51,8 @@ def _sizes(a: Machine, b: Machine) -> Iterator[str]:
     yield from _change("wait_bits", a.wait_bits, b.wait_bits)
     yield from _change("fetch_beats", a.fetch_beats, b.fetch_beats)
     yield from _change("counters", a.counting.value, b.counting.value)
+    for stage in fields(a.pipeline):
+        yield from _change(f"pipeline.{stage.name}", getattr(a.pipeline, stage.name), getattr(b.pipeline, stage.name))
     for field in fields(a.dram):
         yield from _change(f"dram.{field.name}", getattr(a.dram, field.name), getattr(b.dram, field.name))
 

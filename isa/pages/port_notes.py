@@ -8,7 +8,7 @@ from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
-from tilewright.isa.timing import adding_rate
+from tilewright.isa.timing import adding_rate, mma_sum
 
 
 def port_notes(machine: Machine) -> tuple[str, ...]:
@@ -19,8 +19,8 @@ def port_notes(machine: Machine) -> tuple[str, ...]:
 
 def _vectors(machine: Machine, memory: Memory) -> Iterator[str]:
     """Of the arrays that add to sums in a memory: how many of their vectors issue, if their sums are consecutive."""
-    rate = adding_rate(memory)
     for engine in machine.of(Template.SYSTOLIC):
+        rate = adding_rate(memory, mma_sum(engine.array))
         if rate < 1 and any(format.destination.memory == memory.name for format in machine.formats_of(engine)):
             yield (
                 f"memories.{memory.name}: a bank has one port, so that {engine} issues {rate.numerator} vectors in "

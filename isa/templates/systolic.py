@@ -33,7 +33,7 @@ class SystolicFacet(Facet):
     ) -> Systolic | None:
         sizes = {} if array is None else {"rows": array.rows, "cols": array.cols}
         sizes |= said
-        return Systolic(**sizes) if len(sizes) == len(self.keys(direction)) else None
+        return Systolic(sizes["rows"], sizes["cols"]) if len(sizes) == len(self.keys(direction)) else None
 
     def violations(self, format: InstructionFormat, memories: Mapping[str, Memory]) -> Iterator[str]:
         assert isinstance(format.engine.settings, Systolic)

@@ -11,7 +11,7 @@ from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE, InstructionForma
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import is_transposing, systolic_weights
-from tilewright.isa.timing import MMA_SUM, MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_sum, mma_write
 from tilewright.rtl.arrays import array_names, plain_type, weight_elements
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
@@ -144,7 +144,7 @@ class _Engine:
 
     def orientation_goals(self, nets: Part) -> list[Goal]:
         """The reader knows it of the instruction whose rows it reads, and the array gets it with each tile's row 0."""
-        started, kept = nets.moves("instruction"), "tiles.transposes"
+        started, kept, read = nets.moves("instruction"), "tiles.transposes", self.engine.read
         begins = z3.And(nets.holds("w__valid"), self.row(nets, 0) == 0)
         last_row = self.row(nets, 0) == self.engine.engine.array.rows - 1
         done = z3.Or(z3.Not(nets.holds("tiles.is_active")), z3.And(nets.holds("w__valid"), last_row))
@@ -159,8 +159,8 @@ class _Engine:
             ),
             Goal("kept", [z3.Not(started)], nets.at(kept, 1) == nets.at(kept)),
             Goal("no rows left at a start", [started], done),
-            Goal("row 0", [], nets.holds("array.loads", 1) == begins),
-            Goal("with row 0", [begins], nets.at("array.transposes", 1) == nets.at(kept)),
+            Goal("row 0", [], nets.holds("array.loads", read) == begins),
+            Goal("with row 0", [begins], nets.at("array.transposes", read) == nets.at(kept)),
         ]
 
     # -- sums --------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class _Engine:
         read, written = (self.bank(nets.natural(f"{port}__address")) for port in ("c_read", "c_write"))
         is_in_memory = self.in_bank_of_sums(vectors.part("walker"), vectors.part("walker").signed("address_c"))
         given = [known(0), self.knows_format(nets, 0), z3.Implies(vectors.holds("issues"), is_in_memory)]
-        pairs = list(zip(chain, chain[MMA_SUM:], strict=False))
+        pairs = list(zip(chain, chain[mma_sum(self.engine.engine.array) :], strict=False))
         return [
             Goal("reset", [nets.run.starts_from_reset()], z3.And(known(0), *(apart(*pair, 0) for pair in pairs))),
             Goal("banks of earlier vectors", given, known(1)),
@@ -234,7 +234,7 @@ class _Engine:
     def knows_taken_banks(self, nets: Part, cycle: int) -> z3.BoolRef:
         """The registers of the vectors that issued last have what is on its way behind them."""
         claims = []
-        for count, at in enumerate(self.chain[:MMA_SUM], 1):
+        for count, at in enumerate(self.chain[: mma_sum(self.engine.engine.array)], 1):
             has_issued, bank = nets.holds(f"is_{at}", cycle), f"vectors.bank_of_sums_{count}"
             claims.append(nets.holds(f"vectors.has_issued_{count}", cycle) == has_issued)
             if nets.has(bank):
@@ -283,11 +283,11 @@ class _Engine:
         return [Goal("words", [], nets.natural("c_write__words") == self.words(nets, register))]
 
     def element_goals(self, nets: Part) -> list[Goal]:
-        """In the cycle after a row is read, each column of each array has its element of the word, as its type says."""
-        walker, word = nets.part("tiles").part("walker"), nets.at("w__data", 1)
+        """When a row comes, each column of each array has its element of the word, as its type says."""
+        walker, word = nets.part("tiles").part("walker"), nets.at("w__data", self.engine.read)
         cols, goals = self.engine.engine.array.cols, []
         for position, name in enumerate(array_names(self.machine, self.engine.engine)):
-            whole = nets.at(f"{name}.weights", 1)
+            whole = nets.at(f"{name}.weights", self.engine.read)
             size = whole.size() // cols
             for what in ("loads", "is_first", "vector"):
                 goals.append(Goal(f"{name}, {what}", [], nets.at(f"{name}.{what}") == nets.at(f"array.{what}")))

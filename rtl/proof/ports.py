@@ -27,12 +27,14 @@ class PortedMemory:
     memory: Memory
     reads: tuple[Requester, ...]
     writes: tuple[Requester, ...]
+    registers: int = 0  # behind its banks
 
     @property
     def key(self) -> Hashable:
         """Those with equal keys have the same ports, but for the width of their words."""
         memory = self.memory
-        return memory.depth, memory.banks, memory.ports, memory.interleave, self.reads, self.writes
+        sizes = memory.depth, memory.banks, memory.ports, memory.interleave, self.registers
+        return *sizes, self.reads, self.writes
 
     @property
     def arbiters(self) -> set[tuple[int, int]]:
@@ -55,6 +57,7 @@ def ported_memories(machine: Machine) -> list[PortedMemory]:
             built_memory(machine, memory),
             requesters(read_ports(machine), memory),
             requesters(write_ports(machine), memory),
+            machine.pipeline.memory_output,
         )
         for memory in machine.memories.values()
     ]
@@ -107,8 +110,8 @@ def _turn_goals(count: int, privileged: int, nets: Part) -> list[Goal]:
 def memory_ports(ported: PortedMemory) -> Subject:
     """A memory around its banks, with words of one byte: the width of words is nowhere but in their data."""
     memory = dataclasses.replace(ported.memory, element=BYTE, width=1)
-    unit = BankedMemory(memory, ported.reads, ported.writes)
-    ports = _Ports(memory, ported.reads, ported.writes)
+    unit = BankedMemory(memory, ported.reads, ported.writes, ported.registers)
+    ports = _Ports(memory, ported.reads, ported.writes, ported.registers)
     sides = {"reads": (ported.reads, ports.read_goals), "writes": (ported.writes, ports.write_goals)}
     claims = {f"{memory.name}: {side} go to one bank each": goals for side, (ports, goals) in sides.items() if ports}
     if memory.has_one_port:
@@ -124,6 +127,7 @@ class _Ports:
     memory: Memory
     reads: tuple[Requester, ...]
     writes: tuple[Requester, ...]
+    registers: int
 
     def is_at(self, nets: Part, port: str, bank: int) -> z3.BoolRef:
         """A port asks for words of a bank."""
@@ -194,15 +198,15 @@ class _Ports:
         return nets.natural(f"{port}__address") - bank * self.memory.bank_depth
 
     def read_goals(self, nets: Part) -> list[Goal]:
-        """Each bank's read port serves one reader, from the place of its word; the data come in the next cycle."""
+        """Each bank's read port serves one reader, from the place of its word; the data come when the bank has them."""
         ports, goals = [f"read_{reader.name}" for reader in self.reads], []
         given = self.given(nets, ports)
         for bank in range(self.memory.banks):
             goals += [] if self.memory.has_one_port else self.turn_goals(nets, ports, bank)
             unit = nets.part(f"bank{bank}")
             for port in ports:
-                data = nets.at(f"{port}__data", 1)
-                same = data == z3.Extract(data.size() - 1, 0, unit.at("read_data", 1))
+                data, comes = nets.at(f"{port}__data", 1 + self.registers), unit.at("read_data", 1 + self.registers)
+                same = data == z3.Extract(data.size() - 1, 0, comes)
                 served = z3.And(unit.holds("read"), unit.natural("read_first") == self.place(nets, port, bank), same)
                 goals.append(Goal("word", [*given, self.grants(nets, port, bank)], served))
         return goals

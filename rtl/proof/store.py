@@ -9,6 +9,7 @@ import z3
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
+from tilewright.isa.timing import memory_read
 from tilewright.rtl.proof.bytes import byte, cursor_goals
 from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole
@@ -72,7 +73,8 @@ class _Engine(DmaEngine):
                     f"data of {name}", [self.is_from(nets, "reader.format_granted", name)], self.data_comes(nets, name)
                 ),
             ]
-        format_kept = nets.at("reader.format_granted", 1) == nets.at("reader.walker.walk")
+        comes = memory_read(self.machine.pipeline)
+        format_kept = nets.at("reader.format_granted", comes) == nets.at("reader.walker.walk")
         place, is_end = self.place(nets), z3.BoolVal(False)
         for position in range(len(self.formats)):
             ends = place == self.parts(position) - 1
@@ -92,14 +94,14 @@ class _Engine(DmaEngine):
             Goal("first part", [nets.run.starts_from_reset()], place == 0),
             Goal("a part of the word", [self.is_inside(nets)], self.is_inside(nets, 1)),
             Goal("parts in order", [self.is_inside(nets)], self.place(nets, 1) == following),
-            Goal("part", [], self.place(nets, 1, "place_granted") == place),
-            Goal("data follow", [], reader.holds("parts.input__valid", 1) == granted),
+            Goal("part", [], self.place(nets, comes, "place_granted") == place),
+            Goal("data follow", [], reader.holds("parts.input__valid", comes) == granted),
             Goal("fault", [fault], z3.And(reader.holds("is_active"), walker.holds("fault"), z3.Not(granted))),
             *walking.goals([]),
         ]
 
     def data_comes(self, nets: Part, name: str) -> z3.BoolRef:
-        """The part of a read that was granted goes into the queue in the cycle after its grant, with its size."""
+        """The part of a read that was granted goes into the queue when the word comes, with its size."""
         data, bus = nets.at(f"read_{name}__data"), self.machine.dram.bus_bytes
         part, size = nets.at("reader.parts.input__payload.data"), nets.natural("reader.parts.input__payload.bytes")
         claims = []
@@ -116,12 +118,14 @@ class _Engine(DmaEngine):
         return z3.And(*claims)
 
     def room_goals(self, nets: Part) -> list[Goal]:
-        """Parts read or being read and not moved on are those in the queue and the one that comes in this cycle."""
+        """Parts read or being read and not moved on are those in the queue and those that come now or later."""
         parts = nets.part("reader.parts")
 
         def counts(cycle: int) -> z3.BoolRef:
             held = nets.natural("reader.held", cycle)
             coming = one_if(parts.holds("input__valid", cycle))
+            for later in range(1, memory_read(self.machine.pipeline)):
+                coming = coming + one_if(nets.holds(f"reader.granted_{later}", cycle))
             return z3.And(held == parts.natural("level", cycle) + coming, z3.ULE(held, self.flight.beats))
 
         return [

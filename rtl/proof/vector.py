@@ -8,14 +8,20 @@ from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
+from tilewright.isa.timing import memory_read
 from tilewright.rtl.datapath import result_bits
 from tilewright.rtl.parts import JoinedParts
 from tilewright.rtl.proof.netlist import Run, netlist
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.vector import VectorEngine
 
-GRANTED, CAME, KEPT = range(3)
-"""Cycles: a read is granted, its word comes, it is in the register that the datapath takes it from."""
+GRANTED = 0
+"""The cycle in which a read is granted."""
+
+
+def _came(machine: Machine) -> int:
+    """The cycle in which its word comes; in the next one, it is in the register that the datapath takes it from."""
+    return GRANTED + memory_read(machine.pipeline)
 
 
 def kept_elements(machine: Machine, engine: Engine) -> Subject:
@@ -64,7 +70,7 @@ def _of_source(machine: Machine, run: Run, position: int, format: InstructionFor
         run.holds(f"{port}__valid", GRANTED),
         run.at("walker.walk", GRANTED) == position,
     ]
-    came, kept = run.at(f"{port}__data", CAME), run.at(f"word_{slot}", KEPT)
+    came, kept = run.at(f"{port}__data", _came(machine)), run.at(f"word_{slot}", _came(machine) + 1)
     if operand is not multiplied_by_element(format) and format.engine.vector.parts > 1:
         return _parts_of_words(machine, run, format, slot, given)
     if operand is not multiplied_by_element(format):
@@ -86,7 +92,8 @@ def _parts_of_words(
     """Of each word that came, the elements of the part that the iteration is of, one word after the other."""
     operand, vector = vector_walk(format).streams[slot], format.engine.vector
     memory, bits = machine.memories[operand.memory], vector.lanes * machine.memories[operand.memory].element.bits
-    came, kept = run.at(f"source{slot}_{operand.memory}__data", CAME), run.at(f"word_{slot}", KEPT)
+    port, comes = f"source{slot}_{operand.memory}", _came(machine)
+    came, kept = run.at(f"{port}__data", comes), run.at(f"word_{slot}", comes + 1)
     goals = []
     for part in range(vector.parts):
         of_part = run.at("walker.part", GRANTED) == vector.parts - 1 - part

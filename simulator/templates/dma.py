@@ -64,7 +64,7 @@ class DmaFacet(Facet):
             "contexts": own.contexts,
             "bursts": own.bursts,
             "beats": own.beats,
-            "read": timing.STORE_READ,
+            "read": timing.store_read(machine),
             "port": own.port,
         }
 

@@ -51,7 +51,7 @@ class SystolicFacet(Facet):
         return {
             "rows": engine.array.rows,
             "weight_lead": timing.MMA_WEIGHT_LEAD,
-            "update": timing.MMA_UPDATE,
+            "update": timing.mma_update(engine.array),
             "read": timing.mma_read(engine.array),
             "write": timing.mma_write(engine.array),
             "slots": timing.mma_write(engine.array) + 1,

@@ -43,7 +43,8 @@ class VectorFacet(Facet):
         return "vectors"
 
     def settings(self, machine: Machine, engine: Engine) -> dict[str, int]:
-        slots = timing.vec_results(machine, engine) + timing.VEC_OPERANDS + timing.vec_stages(machine, engine) + 1
+        stages = timing.vec_operands(machine) + timing.vec_stages(machine, engine)
+        slots = timing.vec_results(machine, engine) + stages + 1
         return {"sources": machine.vector_sources(engine), "slots": slots}
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:

@@ -18,7 +18,7 @@ from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights, tile_loops
-from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_update, mma_write
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.mma import MmaEngine
 
@@ -116,7 +116,8 @@ class MmaModel:
             if not self.row_read.get((tile, 0), time) + MMA_WEIGHT_LEAD <= time:
                 return False
             length = self.tile_lengths[tile]
-            if tile > 0 and time < self.vector_issued[tile - 1, length - 1] + 1 + max(0, MMA_UPDATE - length):
+            pause = max(0, mma_update(self.machine.array) - length)
+            if tile > 0 and time < self.vector_issued[tile - 1, length - 1] + 1 + pause:
                 return False
         bad = [o for o in (self.a, self.c) if is_access_bad(self.machine, o, addresses[o.name])]
         if bad:

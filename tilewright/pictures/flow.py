@@ -18,7 +18,7 @@ from tilewright.host.segments import ProgramRun
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import systolic_activations, systolic_weights, tile_loops
-from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.isa.timing import MMA_WEIGHT_LEAD, memory_read, mma_read, mma_update, mma_write
 
 Indices = Mapping[str, int]
 
@@ -53,14 +53,15 @@ class ArrayFlow:
     tiles: tuple[Tile, ...]
     read_after: int  # from a vector's issue to the read of the accumulators, and to the write
     write_after: int
+    word_after: int  # from the read of a word to the cycle in which it enters the array
 
     def multiplies(self, vector: Vector, row: int, column: int) -> int:
         """The cycle in which the element at this place multiplies its part of the vector."""
-        return vector.issued + self.read_after - (self.rows - row) - (self.cols - column) + 2
+        return vector.issued + self.read_after - (self.rows - row) - (self.cols - column) + 1 + self.word_after
 
     def holds(self, tile: Tile, row: int, column: int) -> int:
         """The first cycle in which the element at this place has the tile's weight beside the one that it uses."""
-        return tile.first_read + MMA_WEIGHT_LEAD + 1 + row + column
+        return tile.first_read + MMA_WEIGHT_LEAD + self.word_after + row + column
 
     def leaves(self, vector: Vector, column: int) -> int:
         """The cycle in which the sum of a column stands below the last row."""
@@ -79,7 +80,8 @@ def array_flow(run: ProgramRun, index: int, memories: Mapping[str, NDArray[np.in
     machine, instruction = run.program.machine, run.program.instructions[index]
     tiles, vectors = _times(machine, instruction, int(run.counters.started[index]) + 1, memories)
     array = instruction.engine.array
-    flow = ArrayFlow(array.rows, array.cols, vectors, tiles, mma_read(array), mma_write(array))
+    after = mma_read(array), mma_write(array), memory_read(array.pipeline)
+    flow = ArrayFlow(array.rows, array.cols, vectors, tiles, *after)
     retired = int(run.counters.retired[index])
     if flow.arrives(vectors[-1]) != retired:
         raise InputError(f"instruction {index} is retired in cycle {retired}: other engines held it up")
@@ -99,7 +101,8 @@ def _times(
     begun = 0
     for of_tile in _indices(instruction, outer):
         read = first if not tiles else max(begun + 1, tiles[-1].first_read + instruction.engine.array.rows)
-        issued = begun = max(read + MMA_WEIGHT_LEAD, _after(vectors, len(tiles)))
+        pause = _pause(mma_update(instruction.engine.array), vectors, len(tiles))
+        issued = begun = max(read + MMA_WEIGHT_LEAD, pause)
         word = _word(instruction, w, of_tile)
         tiles.append(Tile(read, of_tile, memories[w.memory][word : word + instruction.engine.array.rows]))
         for of_vector in _indices(instruction, inner):
@@ -111,11 +114,11 @@ def _times(
     return tuple(tiles), tuple(vectors)
 
 
-def _after(vectors: Sequence[Vector], tiles: int) -> int:
+def _pause(update: int, vectors: Sequence[Vector], tiles: int) -> int:
     """The first cycle in which the next tile's first vector may issue, as far as the last one's sums go."""
     if not vectors:
         return 0
-    return vectors[-1].issued + 1 + max(0, MMA_UPDATE - len(vectors) // tiles)
+    return vectors[-1].issued + 1 + max(0, update - len(vectors) // tiles)
 
 
 def _indices(instruction: Instruction, loops: Sequence[str]) -> Iterator[Indices]:

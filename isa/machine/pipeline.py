@@ -1,0 +1,12 @@
+"""Stages that a machine's file adds to its hardware: a shorter clock period for more cycles of latency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Further stages by the names of their keys: 0 where the file says nothing. `isa/timing.py` says what they cost."""
+
+    memory_output: int = 0  # behind each bank, before one is chosen of several

@@ -1,0 +1,63 @@
+"""Further stages of hardware: it takes the cycles that the model says, and its proofs hold."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tests.engines import array_of, store_of
+from tests.pipelines import ALL_STAGES, one_port_with_stages, random_machine_with_stages
+from tests.rtl.faults import failed_goals
+from tests.test_simulator_equals_rtl import assert_equal, random_jobs
+from tilewright.isa import timing
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.pipeline import Pipeline
+from tilewright.rtl.proof.mma import mma_engine
+from tilewright.rtl.proof.ports import memory_ports, ported_memories
+from tilewright.rtl.proof.store import store_engine
+
+
+@pytest.mark.slow
+def test_random_programs_with_one_port_a_bank() -> None:
+    machine, seeds = one_port_with_stages(), range(24)
+    assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(5, marks=pytest.mark.long)])
+def test_random_programs_on_random_machines(seed: int) -> None:
+    machine, seeds = random_machine_with_stages(seed), range(100 * seed, 100 * seed + 16)
+    assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
+
+
+@pytest.mark.slow
+def test_proofs_hold_with_stages() -> None:
+    machine = one_port_with_stages()
+    subjects = [mma_engine(machine, array_of(machine)), store_engine(machine, store_of(machine))]
+    subjects += [memory_ports(of) for of in ported_memories(machine)]
+    assert [goal for subject in subjects for goal in failed_goals(subject)] == []
+
+
+def test_stages_are_none_where_the_file_says_none() -> None:
+    assert load_machine("tiny8").pipeline == Pipeline()
+    assert set(dataclasses.asdict(Pipeline()).values()) == {0}
+    assert dataclasses.asdict(one_port_with_stages().pipeline) == ALL_STAGES
+
+
+def test_a_register_behind_the_banks_is_a_cycle_of_each_latency() -> None:
+    base, later = (load_machine("tiny8", [f"pipeline.memory_output={stages}"]) for stages in (0, 1))
+    for latency in (timing.store_read, timing.vec_operands):
+        assert latency(later) == latency(base) + 1
+    for of_array in (timing.mma_sum, timing.mma_update, timing.mma_write):
+        assert of_array(later.array) == of_array(base.array) + 1
+    assert timing.mma_read(later.array) == timing.mma_read(base.array)
+    assert timing.vec_write(later.format("copy")) == timing.vec_write(base.format("copy")) + 1
+
+
+def test_a_stage_that_is_none_is_refused() -> None:
+    with pytest.raises(IsaError, match=r"pipeline\.memory_output: 2 is out of range; expected 0 to 1$"):
+        load_machine("tiny8", ["pipeline.memory_output=2"])
+    with pytest.raises(IsaError, match=r"has no 'memory_outputs' \(did you mean 'memory_output'\?\); it has: "):
+        load_machine("tiny8", ["pipeline.memory_outputs=1"])

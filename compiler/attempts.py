@@ -77,8 +77,8 @@ def frugal(wanted: TilingOptions) -> tuple[TilingOptions, ...]:
     half as large, too.
     """
     budget = wanted.budget_fraction
-    plain = TilingOptions(budget, wanted.residency)
-    nothing_kept = tuple(TilingOptions(fraction, residency="none") for fraction in (budget, budget / 2))
+    plain = TilingOptions(budget, wanted.residency, arrays=wanted.arrays)
+    nothing_kept = tuple(TilingOptions(each, residency="none", arrays=wanted.arrays) for each in (budget, budget / 2))
     return nothing_kept if plain == wanted else (plain, *nothing_kept)
 
 

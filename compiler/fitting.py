@@ -157,7 +157,7 @@ class _Fitter:
         tiles, result = made.tiles, made.result
         if self._keeps_results or not isinstance(tiles, TileProgram) or not isinstance(result, PlacedTiles):
             return None
-        return Arrangement.of(tiles, made.options.ahead, self.finisher.order(result))
+        return Arrangement.of(tiles, made.options.tiling.arrays, made.options.ahead, self.finisher.order(result))
 
 
 def fit_larger(passes: PassList, covered: Covered, machine: Machine, options: Options) -> Form:

@@ -183,7 +183,7 @@ def _tile(selection: Selection, machine: Machine, options: Options, blame: Blame
 
 
 def _schedule(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> TileProgram:
-    return schedule(tiles, options.ahead, options.in_order)
+    return schedule(tiles, options.ahead, options.in_order, options.tiling.arrays)
 
 
 def _allocate(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> PlacedTiles:

@@ -23,13 +23,13 @@ class Ahead:
 
     `eighths`: what operations ahead of their turn may fill of each memory, besides what is there at their turn anyway.
     `mix`: how layers beside each other are mixed; None: balanced where layers are in stripes, else front first.
-    `divides`: work is divided among engines that have the same instructions; otherwise the first of them does it all.
+    `idle`: the names of engines that get no work which another one can do; all others share what several can do.
     """
 
     loads: int | None = None
     eighths: int = EIGHTHS
     mix: Mix | None = None
-    divides: bool = True
+    idle: frozenset[str] = frozenset()
 
 
 EVERYTHING_AHEAD = Ahead()

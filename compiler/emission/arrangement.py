@@ -22,26 +22,27 @@ from tilewright.isa.machine.encoding import InstructionFormat
 
 @dataclass(frozen=True)
 class Arrangement:
-    """What was made of `tiles`, which are spread over arrays if they are to be, with operations moved `ahead` so far.
+    """What was made of `tiles`, which are spread over so many `arrays`, with operations moved `ahead` so far.
 
     No remark says anything of it.
     """
 
     tiles: TileProgram
+    arrays: int | None
     ahead: Ahead
     ordered: OrderedTiles
 
     @staticmethod
-    def of(tiles: TileProgram, ahead: Ahead, ordered: OrderedTiles) -> Arrangement | None:
+    def of(tiles: TileProgram, arrays: int | None, ahead: Ahead, ordered: OrderedTiles) -> Arrangement | None:
         """None if there are remarks about what was made: they name layers, and those of others have other names."""
         same = ordered.tiles.remarks == tiles.remarks
-        return Arrangement(_on_arrays(tiles, ahead), ahead, ordered) if same else None
+        return Arrangement(spread(tiles, arrays), arrays, ahead, ordered) if same else None
 
-    def of_alike(self, tiles: TileProgram, ahead: Ahead) -> OrderedTiles | None:
+    def of_alike(self, tiles: TileProgram, arrays: int | None, ahead: Ahead) -> OrderedTiles | None:
         """The same of a program with the same outline; None if it has another one, or is to be moved otherwise."""
-        if ahead != self.ahead:
+        if (arrays, ahead) != (self.arrays, self.ahead):
             return None
-        tiles = _on_arrays(tiles, ahead)  # of the same outline they are spread in the same way
+        tiles = spread(tiles, arrays)  # of the same outline they are spread in the same way
         if not have_same_outline(tiles, self.tiles):
             return None
         found = self.ordered.placement
@@ -66,10 +67,6 @@ class Arrangement:
     def _value(self, operation: TileOperation) -> object:
         instruction = self.tiles.machine.alike[operation.mnemonic][0].mnemonic
         return instruction, operation.layer, tuple(operation.bases.items()), tuple(operation.fields.items())
-
-
-def _on_arrays(tiles: TileProgram, ahead: Ahead) -> TileProgram:
-    return spread(tiles) if ahead.divides else tiles
 
 
 def have_same_outline(one: TileProgram, other: TileProgram) -> bool:

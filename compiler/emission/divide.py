@@ -8,7 +8,7 @@ longer on an engine of fewer lanes than on another. Of loads through one AXI por
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.compiler.emission.dependences import dependences
@@ -18,6 +18,7 @@ from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.work import Work
 
 
@@ -27,11 +28,22 @@ def has_choice(program: TileProgram) -> bool:
     return any(len(alike[operation.mnemonic]) > 1 for operation in program.operations)
 
 
-def divided(program: TileProgram) -> TileProgram:
-    """The same operations in the same order, each on one of the engines that have its instruction; deterministic."""
+def groups(program: TileProgram) -> tuple[tuple[str, ...], ...]:
+    """The engines that some operations have a choice of, by name: of each instruction, that of its file first."""
     alike = program.machine.alike
+    found = dict.fromkeys(operation.mnemonic for operation in program.operations)
+    of_each = dict.fromkeys(tuple(format.engine.name for format in alike[mnemonic]) for mnemonic in found)
+    return tuple(names for names in of_each if len(names) > 1)
+
+
+def divided(program: TileProgram, idle: Collection[str] = ()) -> TileProgram:
+    """The same operations in the same order, each on one of the engines that have its instruction; deterministic.
+
+    `idle`: engines that get nothing that another one can do.
+    """
     if not has_choice(program):
         return program
+    alike = _without(idle, program.machine)
     before, own, others = program.of_order(dependences), program.of_each(durations), _of_other_lanes(program)
     free, of_port = dict.fromkeys(program.machine.engines.values(), 0), defaultdict[int, int](int)
     chosen, ends = list(program.of_each(engines)), [0] * len(program.operations)
@@ -60,6 +72,14 @@ def divided(program: TileProgram) -> TileProgram:
             of_port[format.engine.dma.port] = begin + work.read_beats
         mnemonics.append(format.mnemonic)
     return with_mnemonics(program, mnemonics)
+
+
+def _without(idle: Collection[str], machine: Machine) -> Mapping[str, Sequence[InstructionFormat]]:
+    """For each instruction, those that are alike on engines that are not idle; itself where all of these are."""
+    return {
+        mnemonic: [of for of in group if of.engine.name not in idle] or [machine.format(mnemonic)]
+        for mnemonic, group in machine.alike.items()
+    }
 
 
 def _of_other_lanes(program: TileProgram) -> dict[Engine, Sequence[Work]]:

@@ -39,7 +39,10 @@ NONE_AHEAD = "no load comes earlier than its tile{}, because the memories are to
 
 
 def schedule(
-    program: TileProgram, ahead: Ahead = EVERYTHING_AHEAD, in_order: Collection[str] = frozenset()
+    program: TileProgram,
+    ahead: Ahead = EVERYTHING_AHEAD,
+    in_order: Collection[str] = frozenset(),
+    arrays: int | None = None,
 ) -> TileProgram:
     """The same operations, each on one of the engines that can do it, in the order in which they can start.
 
@@ -47,8 +50,9 @@ def schedule(
     The sequential meaning is kept: operations that touch a common word keep their order, unless both only read it. At
     no place more words are in use than a memory has. With no load `ahead` the order stays, and a remark says so.
     `in_order`: layers whose operations all wait for their turn, and that none of others passes; a remark names them.
+    `arrays`: so many arrays at the most share what several can compute.
     """
-    program = divided(spread(program)) if ahead.divides else program
+    program = divided(spread(program, arrays), ahead.idle)
     if ahead.loads is not None and ahead.loads <= 0:
         return program.with_remarks({"order": NONE_AHEAD.format("")})
     work = _Work.of(program, ahead, in_order)

@@ -20,33 +20,42 @@ from tilewright.compiler.templates.table import arrays_of
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram, engines
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.twins import Twin
 
 FIRST = 0
 """The array that tiles are made for."""
 
 
-def can_spread(program: TileProgram) -> bool:
-    """Whether other arrays can run some of the operations, in memories of their own."""
-    return any(
-        operation.mnemonic in twin.mnemonics for twin in program.machine.twins for operation in program.operations
-    )
+def can_spread(program: TileProgram, arrays: int | None = None) -> bool:
+    """Whether others of so many arrays can run some of the operations, in memories of their own."""
+    twins = program.machine.first_twins(arrays)
+    return any(operation.mnemonic in twin.mnemonics for twin in twins for operation in program.operations)
 
 
-def spread(program: TileProgram) -> TileProgram:
-    """The same work, each group of operations on one of the arrays, in an order for it; deterministic."""
-    found = program.of_order(_spread)
+def spread(program: TileProgram, arrays: int | None = None) -> TileProgram:
+    """The same work, each group of operations on one of the arrays, in an order for it; deterministic.
+
+    `arrays`: so many at the most, the first of those that can; None: all.
+    """
+    found = program.of_order(_Spread(arrays))
     if found is None:
         return program
     return found if found.remarks == program.remarks else found.with_remarks(program.remarks)
 
 
-def _spread(program: TileProgram) -> TileProgram | None:
-    """None if there is nothing to spread."""
-    if not can_spread(program):
-        return None
-    groups = _Groups.of(program)
-    arrays = _arrays(program, groups)
-    return _staggered(_moved(program, groups, arrays)) if any(arrays.values()) else None
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """Spreads a program over so many arrays at the most; gives None if there is nothing to spread."""
+
+    most: int | None
+
+    def __call__(self, program: TileProgram) -> TileProgram | None:
+        if not can_spread(program, self.most):
+            return None
+        twins = program.machine.first_twins(self.most)
+        groups = _Groups.of(program, twins)
+        arrays = _arrays(program, groups, twins)
+        return _staggered(_moved(program, groups, arrays, twins), twins) if any(arrays.values()) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +72,8 @@ class _Groups:
     pinned: frozenset[int]
 
     @staticmethod
-    def of(program: TileProgram) -> _Groups:
-        loaded, named = _loaded(program), _named(program)
+    def of(program: TileProgram, twins: Sequence[Twin]) -> _Groups:
+        loaded, named = _loaded(program, twins), _named(program, twins)
         varying = [[name for name in names if name not in loaded] for names in named]
         of_buffer = _joined(varying)
         of_operation = [of_buffer[names[0]] if names else None for names in varying]
@@ -73,32 +82,32 @@ class _Groups:
         for operation, group, names in zip(program.operations, of_operation, named, strict=True):
             if group is not None:
                 read[group] |= loaded.intersection(names)
-                if not _is_everywhere(program.machine, operation.mnemonic):
+                if not _is_everywhere(twins, operation.mnemonic):
                     pinned.add(group)
         of_group = {group: frozenset(names) for group, names in read.items()}
         return _Groups(of_buffer, of_operation, of_group, frozenset(pinned))
 
 
-def _named(program: TileProgram) -> list[list[str]]:
+def _named(program: TileProgram, twins: Sequence[Twin]) -> list[list[str]]:
     """Of each operation, the buffers in memories of which arrays have their own."""
-    own = {name for twin in program.machine.twins for name in twin.memories}
+    own = {name for twin in twins for name in twin.memories}
     placed = {name for name, buffer in program.buffers.items() if buffer.place in own}
     return [
         [base.buffer for base in operation.bases.values() if base.buffer in placed] for operation in program.operations
     ]
 
 
-def _is_everywhere(machine: Machine, mnemonic: str) -> bool:
+def _is_everywhere(twins: Sequence[Twin], mnemonic: str) -> bool:
     """Whether each array has an instruction, or the one in its place."""
-    return all(mnemonic in twin.mnemonics for twin in machine.twins)
+    return all(mnemonic in twin.mnemonics for twin in twins)
 
 
-def _loaded(program: TileProgram) -> frozenset[str]:
+def _loaded(program: TileProgram, twins: Sequence[Twin]) -> frozenset[str]:
     """The buffers to which nothing is written but what any array can load: a load may be repeated beside itself."""
     formats, written = program.machine.formats, (set[str](), set[str]())
     for operation in program.operations:
         format = formats[operation.mnemonic]
-        is_load = fills(format.engine) and _is_everywhere(program.machine, operation.mnemonic)
+        is_load = fills(format.engine) and _is_everywhere(twins, operation.mnemonic)
         written[is_load].add(operation.bases[format.destination.name].buffer)
     computed, loaded = written
     return frozenset(loaded - computed)
@@ -121,9 +130,9 @@ def _joined(named: Sequence[Sequence[str]]) -> dict[str, int]:
     return {name: numbers.setdefault(root(name), len(numbers)) for name in above}
 
 
-def _arrays(program: TileProgram, groups: _Groups) -> dict[int, int]:
+def _arrays(program: TileProgram, groups: _Groups, twins: Sequence[Twin]) -> dict[int, int]:
     """The array of each group: that on which its first product can start first; of several, one with what it reads."""
-    on_arrays = _engines_of(program.machine)
+    on_arrays = _engines_of(program.machine, twins)
     before, taken = program.of_order(dependences), program.of_each(durations)
     free = dict.fromkeys(program.machine.engines.values(), 0)
     ends = [0] * len(program.operations)
@@ -148,21 +157,19 @@ def _arrays(program: TileProgram, groups: _Groups) -> dict[int, int]:
     return found
 
 
-def _engines_of(machine: Machine) -> Mapping[str, Sequence[Engine]]:
+def _engines_of(machine: Machine, twins: Sequence[Twin]) -> Mapping[str, Sequence[Engine]]:
     """The engine of each array, for the instructions that run on another one there."""
     found = {}
     for mnemonic, format in machine.formats.items():
-        others = [
-            machine.format(twin.mnemonics[mnemonic]).engine for twin in machine.twins if mnemonic in twin.mnemonics
-        ]
-        if len(others) == len(machine.twins) and any(other is not format.engine for other in others):
+        others = [machine.format(twin.mnemonics[mnemonic]).engine for twin in twins if mnemonic in twin.mnemonics]
+        if len(others) == len(twins) and any(other is not format.engine for other in others):
             found[mnemonic] = (format.engine, *others)
     return found
 
 
-def _moved(program: TileProgram, groups: _Groups, arrays: Mapping[int, int]) -> TileProgram:
+def _moved(program: TileProgram, groups: _Groups, arrays: Mapping[int, int], twins: Sequence[Twin]) -> TileProgram:
     """The program with each group on its array, and what is loaded wherever that is read."""
-    twins, names = program.machine.twins, dict[tuple[str, int], str]()
+    names = dict[tuple[str, int], str]()
     readers: dict[str, set[int]] = defaultdict(set)
     for group, read in groups.read.items():
         for name in read:
@@ -198,10 +205,11 @@ def _fresh(name: str, taken: Mapping[str, TileBuffer]) -> str:
     return name
 
 
-def _staggered(program: TileProgram) -> TileProgram:
+def _staggered(program: TileProgram, twins: Sequence[Twin]) -> TileProgram:
     """The program with products that follow each other on an array in the order of that array."""
     machine = program.machine
-    arrays = arrays_of(machine)
+    idle = {twin.engine for twin in machine.twins} - {twin.engine for twin in twins}
+    arrays = [array for array in arrays_of(machine) if array not in idle]
     runs = groupby(program.operations, lambda operation: (machine.format(operation.mnemonic).engine, operation.layer))
     operations = chain.from_iterable(
         staggered(machine, list(run), arrays.index(engine), len(arrays)) if engine in arrays else run

@@ -59,7 +59,7 @@ class Anew:
     tiles: Mapping[str, TileSizes]
 
     def apply(self, options: TilingOptions) -> TilingOptions:
-        return TilingOptions(options.budget_fraction, options.residency, off_chip=self.off_chip, tiles=self.tiles)
+        return replace(options, limits={}, off_chip=self.off_chip, tiles=self.tiles)
 
 
 Change = OffChip | Limit | Cut | Anew

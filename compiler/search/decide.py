@@ -148,5 +148,5 @@ def _searched(known: Known, finisher: Finisher, machine: Machine) -> tuple[Tunin
         lambda tiles, attempt: search_ahead(tiles, attempt, finisher),
     )
     tiles, attempt = fitting[-1]
-    arrangement = Arrangement.of(tiles, attempt.ahead, finisher.order(placed))
+    arrangement = Arrangement.of(tiles, attempt.tiling.arrays, attempt.ahead, finisher.order(placed))
     return Tuning(attempt.tiling, attempt.ahead), arrangement

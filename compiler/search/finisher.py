@@ -77,7 +77,7 @@ class Finisher:
     def place(self, tiles: TileProgram, options: Options) -> PlacedTiles:
         """Tiles in order, with addresses; raises DoesNotFit."""
         if self._alike is not None and not options.in_order:
-            self._ordered = self._alike.of_alike(tiles, options.ahead)
+            self._ordered = self._alike.of_alike(tiles, options.tiling.arrays, options.ahead)
             if self._ordered is not None:
                 return PlacedTiles(self._ordered.tiles, self._ordered.placement)
         scheduled, known = self._steps.schedule(tiles, options), self._fastest

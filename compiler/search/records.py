@@ -19,7 +19,7 @@ from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.errors import short
 from tilewright.isa.machine.machine import Machine
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Changes with the form of a record."""
 
 LINE = 120
@@ -59,7 +59,7 @@ class Order(Struct, frozen=True, forbid_unknown_fields=True):
     loads: Annotated[int, Meta(ge=0, le=1 << 40)] | None = None
     eighths: Annotated[int, Meta(ge=1, le=EIGHTHS)] = EIGHTHS
     mix: Mix | None = None
-    divides: bool = True
+    idle: list[str] = []
 
 
 class Layer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -84,6 +84,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     budget_fraction: Annotated[float, Meta(gt=0, le=1)]
     residency: Literal["auto", "none"]
     limits: dict[str, Count]
+    arrays: Count | None
     off_chip: list[str]
     order: Order
     tensors: list[str]
@@ -123,8 +124,9 @@ def printed(tuning: Tuning, subject: Subject) -> Record:
         budget_fraction=tiling.budget_fraction,
         residency="none" if tiling.residency == "none" else "auto",
         limits=dict(sorted(tiling.limits.items())),
+        arrays=tiling.arrays,
         off_chip=[name for number, name in enumerate(subject.tensors) if f"b{number}" in tiling.off_chip],
-        order=Order(ahead.loads, ahead.eighths, ahead.mix, ahead.divides),
+        order=Order(ahead.loads, ahead.eighths, ahead.mix, sorted(ahead.idle)),
         tensors=list(subject.tensors),
         layers=[_layer(name, loops, cut) for (name, loops), cut in zip(subject.layers, tiles, strict=True)],
     )
@@ -136,6 +138,7 @@ def parsed(record: Record, subject: Subject) -> Tuning:
     if unknown:
         memories = ", ".join(subject.machine.memories)
         raise WrongRecord(f"limits: {short(unknown[0])} is no memory of {subject.machine.name}; expected {memories}")
+    _require_engines(record, subject.machine)
     for key, own, wanted in (("tensors", record.tensors, subject.tensors), ("layers", record.layers, subject.layers)):
         if len(own) != len(wanted):
             raise WrongRecord(f"{key}: has {len(own)}; expected the {len(wanted)} of the network")
@@ -154,9 +157,10 @@ def parsed(record: Record, subject: Subject) -> Tuning:
         record.limits,
         frozenset([numbers[name] for name in record.off_chip]),
         tiles,
+        record.arrays,
     )
     order = record.order
-    return Tuning(tiling, Ahead(order.loads, order.eighths, order.mix, order.divides), record.cycles)
+    return Tuning(tiling, Ahead(order.loads, order.eighths, order.mix, frozenset(order.idle)), record.cycles)
 
 
 def printed_chain(key: str, found: Measured, machine: Machine, layers: Sequence[str]) -> ChainRecord:
@@ -187,6 +191,17 @@ def _layer(name: str, loops: Mapping[str, int], cut: TileSizes | None) -> Layer:
         return Layer(name, dict(loops))
     tiles = {loop: cut.sizes.get(loop, trip) for loop, trip in loops.items()}  # some loops are whole in any tile
     return Layer(name, dict(loops), tiles, cut.points_outer)
+
+
+def _require_engines(record: Record, machine: Machine) -> None:
+    """Raises WrongRecord for engines that the machine does not have."""
+    most = 1 + len(machine.twins)
+    if record.arrays is not None and record.arrays > most:
+        raise WrongRecord(f"arrays: is {record.arrays}; expected 1 to {most}, or null for all")
+    unknown = sorted(set(record.order.idle) - machine.engines.keys())
+    if unknown:
+        expected = f"expected some of {', '.join(machine.engines)}"
+        raise WrongRecord(f"order.idle: {short(unknown[0])} is no engine of {machine.name}; {expected}")
 
 
 def _require(layer: Layer, number: int, loops: Mapping[str, int]) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.attempts import frugal
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead, Mix
-from tilewright.compiler.emission.divide import has_choice
-from tilewright.compiler.emission.spread import can_spread
+from tilewright.compiler.emission.divide import groups
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.changes import (
@@ -53,6 +52,11 @@ LARGE = 0.001
 
 FAR = 0.01
 """A memory of which half costs this share of the program's cycles is not halved again."""
+
+WORTH_AN_ARRAY = 0.02
+"""The least share of the cycles that more arrays must save at the beginning of a search: from there on, searches for
+more and for fewer arrays go ways of their own, and the one for fewer finds what it would on a machine that has no more.
+"""
 
 NEAR = 0.01
 """Layers that take at most so much more than their busiest engine are left as they are: nearly all is hidden."""
@@ -104,10 +108,16 @@ def search_ahead(tiles: TileProgram, options: Options, finisher: Finisher) -> Ah
         return min(found, key=found.__getitem__, default=options.ahead)
 
     best = best_of(replace(EVERYTHING_AHEAD, mix=mix) for mix in Mix)
-    if has_choice(tiles) or can_spread(tiles):
-        best = best_of([replace(best, divides=False)])
+    for fewer in _idle_engines(tiles):
+        best = best_of(replace(best, idle=best.idle | idle) for idle in fewer)
     ways = sorted(Mix, key=lambda mix: mix is not best.mix)  # the best first, the others in their order
-    return best_of(replace(ahead, mix=mix, divides=best.divides) for mix in ways for ahead in AHEAD[1:])
+    return best_of(replace(ahead, mix=mix, idle=best.idle) for mix in ways for ahead in AHEAD[1:])
+
+
+def _idle_engines(tiles: TileProgram) -> Iterator[Sequence[frozenset[str]]]:
+    """For each group of engines that share work, the sets of those that may be idle: the last, the last two, …"""
+    for names in groups(tiles):
+        yield [frozenset(names[at:]) for at in range(len(names) - 1, 0, -1)]
 
 
 def _all(cuts: Iterable[Cut]) -> Cut:
@@ -149,6 +159,15 @@ class _Begun:
     work: Budget
 
 
+def _worth_its_arrays(begun: Sequence[_Begun]) -> _Begun:
+    """Of programs on fewer and fewer arrays, the one to go on with: that of more where it saves enough."""
+    *more, best = begun
+    for each in reversed(more):
+        if each.made.counters.cycles < best.made.counters.cycles * (1 - WORTH_AN_ARRAY):
+            best = each
+    return best
+
+
 @dataclass(frozen=True, slots=True)
 class _Alone:
     """Some layers alone: what they take, and whether that is about as little as they can; `finisher` has made them."""
@@ -170,7 +189,7 @@ class _Search:
         self._planner = options.planned.planner(selection, options.tiling)
         self._tiling, self._plan = options.tiling, self._planner.plan()
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))
-        times = -(-(1 + len(selection.machine.twins)) // 2)  # four arrays take more instructions for fewer cycles
+        times = max(1, (1 + len(selection.machine.twins)) / 2)  # four arrays take more instructions for fewer cycles
         self._work = tiles_budget(self._effort, self._expected * times)
         self._is_large = self._work.left < WHOLE_SHARE * self._expected / CYCLES_PER_INSTRUCTION
         self._lost = [choice.cycles for choice in self._plan.choices]  # by nest: cycles worth winning back
@@ -219,15 +238,12 @@ class _Search:
     def _first_that_fits(self) -> int | None:
         """The cycles of the best plan so far. If it does not fit, the first that needs less memory becomes the best."""
         for tiling in (self._tiling, *frugal(self._tiling)):
-            work = Budget(self._work.left)
-            begun = [self._begun(tiling, self._options, work)]
-            if self._selection.machine.twins:
-                alone = replace(self._options, ahead=replace(self._options.ahead, divides=False))
-                begun.append(self._begun(self._for_one_array().apply(tiling), alone, Budget(self._work.left)))
+            work = {arrays: Budget(self._work.left) for arrays in self._arrays_at_most(tiling)}
+            begun = [self._begun(replace(tiling, arrays=arrays), own) for arrays, own in work.items()]
+            self._work = work[tiling.arrays]
             fitting = [each for each in begun if each is not None]
-            self._work = work
-            if fitting:  # the other one's work is taken off no more than that of a machine with one array
-                best = min(fitting, key=lambda each: each.made.counters.cycles)
+            if fitting:  # the others' work is taken off no more than on a machine with so many arrays
+                best = _worth_its_arrays(fitting)
                 self._work, self._options, self._tiling, self._plan = best.work, best.options, best.tiling, best.plan
                 of_layers = _without_array(best.made.program, best.made.counters)
                 pieces = Counter(layer.name for layer in best.plan.layers)
@@ -235,8 +251,14 @@ class _Search:
                 return best.made.counters.cycles
         return None
 
-    def _begun(self, tiling: TilingOptions, options: Options, work: Budget) -> _Begun | None:
+    def _arrays_at_most(self, tiling: TilingOptions) -> Iterator[int | None]:
+        """How many arrays may share the work: as many as the options say, then fewer and fewer."""
+        yield tiling.arrays
+        yield from range(len(self._selection.machine.first_twins(tiling.arrays)), 0, -1)
+
+    def _begun(self, tiling: TilingOptions, work: Budget) -> _Begun | None:
         """What to begin with; None if it does not fit."""
+        options = replace(self._options, tiling=tiling)
         try:
             plan = self._planner.under(tiling).plan()
         except CompileError:

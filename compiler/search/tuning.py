@@ -47,7 +47,7 @@ Kept = TypeVar("Kept", Record, ChainRecord)
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of the user's own."""
 
-    format: Literal[5] = msgspec.field(name="tilewright tuning")
+    format: Literal[6] = msgspec.field(name="tilewright tuning")
     networks: list[Record] = []
     chains: list[ChainRecord] = []
 

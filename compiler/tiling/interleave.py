@@ -20,12 +20,18 @@ SHARE = 8
 """Tiles keep their order if their buffers in memories that arrays share take more than one part of so many of them."""
 
 
-def interleaved(stages: Sequence[Stage], machine: Machine, buffers: Mapping[str, TileBuffer]) -> Sequence[Stage]:
-    """The stages of a nest, those of each tile one after the other; as they are if they must keep their order."""
-    own = {name for twin in machine.twins for name in twin.memories}
+def interleaved(
+    stages: Sequence[Stage], machine: Machine, buffers: Mapping[str, TileBuffer], most: int | None = None
+) -> Sequence[Stage]:
+    """The stages of a nest, those of each tile one after the other; as they are if they must keep their order.
+
+    `most`: so many arrays share them at the most.
+    """
+    twins = machine.first_twins(most)
+    own = {name for twin in twins for name in twin.memories}
     if not own or _takes_much(stages, machine, own, buffers):
         return stages
-    arrays, tiles = 1 + len(machine.twins), _tiles(stages, machine)
+    arrays, tiles = 1 + len(twins), _tiles(stages, machine)
     each = -(-len(tiles) // arrays)
     order = [tiles[at] for first in range(each) for at in range(first, len(tiles), each)]
     for moved in (_all_rotated(order, arrays, machine), order, _all_rotated(tiles, arrays, machine)):

@@ -29,7 +29,8 @@ class TilingOptions:
     `budget_fraction`: how much of each memory one tile may take; with 0.5 the next tile fits beside it.
     `residency`: `auto` keeps tensors on chip between layers where they fit, `none` never does. `limits`: by memory, the
     words to plan with, for a plan as for a smaller machine. `off_chip`: tensors that go through DRAM. `tiles`: by nest,
-    the tiles to take where they fit.
+    the tiles to take where they fit. `arrays`: so many arrays at the most share the work, the first of those that can;
+    None: all.
     """
 
     budget_fraction: float = 0.5
@@ -37,9 +38,11 @@ class TilingOptions:
     limits: Mapping[str, int] = field(default_factory=dict)
     off_chip: frozenset[str] = frozenset()
     tiles: Mapping[str, TileSizes] = field(default_factory=dict)
+    arrays: int | None = None
 
     @property
     def told(self) -> tuple[object, ...]:
         """The same for equal ones, whatever the order in which they were made."""
         tiles = sorted((nest, *cut.key) for nest, cut in self.tiles.items())
-        return self.budget_fraction, self.residency, sorted(self.limits.items()), sorted(self.off_chip), tiles
+        limits = sorted(self.limits.items())
+        return self.budget_fraction, self.residency, limits, sorted(self.off_chip), tiles, self.arrays

@@ -45,6 +45,7 @@ class Plan:
     live: Mapping[str, range]  # the nests from the first to the last that use a tensor, by position
     layers: tuple[Layer, ...]  # the nests as layers of the program
     looks: tuple[str, ...]  # equal for nests that are alike
+    arrays: int | None  # so many share the work; None: all
 
 
 def memory_read(shape: NestShape, constants: Collection[str], otherwise: str) -> str:
@@ -77,7 +78,7 @@ class Planner:
     ) -> None:
         """`cuts`: those of other programs for the same machine, whose nests may be alike; it gets those of this one."""
         self.selection = selection
-        self._around = around
+        self._around = replace(around, most_arrays=options.arrays)
         self._machine = selection.machine
         self._nests = selection.program
         self._covers = selection.covers
@@ -104,19 +105,18 @@ class Planner:
         """The same planner with other options; what depends on the network alone is shared."""
         other = copy(self)
         other._options, other._memories = options, limited(self._machine, options)
+        other._around = replace(self._around, most_arrays=options.arrays)
         return other
 
     def alone(self) -> Planner:
         """The same planner, which expects of each nest what it takes with nothing before, beside or after it."""
         other = copy(self)
-        other._around, other._chosen = ALONE, {}
+        other._around, other._chosen = replace(ALONE, most_arrays=self._options.arrays), {}
         return other
 
     def on_one_array(self) -> Planner:
         """The same planner, for programs in which one array computes each nest alone."""
-        other = copy(self)
-        other._around, other._chosen = replace(self._around, on_all_arrays=False), {}
-        return other
+        return self.under(replace(self._options, arrays=1))
 
     def plan(self) -> Plan:
         residency = Residency({}, (0,) * len(self._covers))
@@ -137,7 +137,10 @@ class Planner:
         positions = range(len(self._covers))
         shapes = tuple([self._shape(position, residency) for position in positions])
         looks = tuple([self._look(position, residency) for position in positions])
-        return Plan(self._memory, residency, shapes, tuple(choices), self._within, self._live, self._layers, looks)
+        return Plan(
+            self._memory, residency, shapes, tuple(choices), self._within, self._live, self._layers, looks,
+            self._options.arrays,
+        )  # fmt: skip
 
     def refusals(self) -> Iterator[CompileError]:
         """The error of each nest that no tile fits even where nothing stays on chip."""
@@ -234,7 +237,7 @@ class Planner:
             return WITHIN_ANOTHER
         wanted, fraction = self._options.tiles.get(self._nests.nests[position].name), self._options.budget_fraction
         limits, taken = tuple(self._options.limits.items()), residency.words[position]
-        known = self._look(position, residency), limits, taken, fraction, wanted and wanted.key
+        known = self._look(position, residency), limits, taken, fraction, wanted and wanted.key, self._options.arrays
         if known not in self._chosen:
             self._chosen[known] = self.candidates(position, residency).best(wanted)
         return self._chosen[known]

@@ -15,7 +15,7 @@ class Surroundings:
     that other engines hide. `exposed_weights`: the share of the time for loading the first weights that no nest before
     hides. `is_beside`: whether others wait for the first tile of a nest without products. `is_uneven`: whether
     tiles at the ends of loops, where they are smaller or reach beyond a tensor, load less: nests that run beside each
-    other get along better with even ones. `on_all_arrays`: arrays that are twins share its tiles.
+    other get along better with even ones. `most_arrays`: so many arrays share its tiles at the most; None: all.
     """
 
     tile_cycles: float
@@ -23,11 +23,11 @@ class Surroundings:
     exposed_weights: float
     is_beside: bool
     is_uneven: bool
-    on_all_arrays: bool = True
+    most_arrays: int | None = None
 
     def arrays(self, machine: Machine) -> int:
         """How many arrays compute tiles of a nest."""
-        return 1 + len(machine.twins) if self.on_all_arrays else 1
+        return 1 + len(machine.first_twins(self.most_arrays))
 
 
 IN_A_NETWORK = Surroundings(tile_cycles=7.5, traffic=0.05, exposed_weights=0.5, is_beside=True, is_uneven=False)

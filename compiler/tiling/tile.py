@@ -75,7 +75,7 @@ class _Lowering:
         operations = [
             operation
             for position, ordered in stages.items()
-            for staged in [interleaved(ordered, self._machine, self._builder.buffers)]
+            for staged in [interleaved(ordered, self._machine, self._builder.buffers, self._plan.arrays)]
             for operation in (pipelined(staged) if self._plan.choices[position].is_double else one_by_one(staged))
         ]
         left, buffers = without_second_loads(operations, self._builder.buffers, self._machine)

@@ -176,6 +176,10 @@ class Machine:
         """The arrays that do what the first does, in memories of their own."""
         return find_twins(self.engines.values(), self.memories, tuple(self.formats.values()))
 
+    def first_twins(self, arrays: int | None) -> tuple[Twin, ...]:
+        """The twins at work where so many arrays are at the most, the first array included; None: all."""
+        return self.twins if arrays is None else self.twins[: arrays - 1]
+
     @cached_property
     def distinct_formats(self) -> tuple[InstructionFormat, ...]:
         """The instructions that do different things: of those that are alike, or twins, the first; in file order."""

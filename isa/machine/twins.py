@@ -18,6 +18,7 @@ from tilewright.isa.machine.memory import Memory
 class Twin:
     """An array beside the first one: its `memories` and `mnemonics`, each by that of the first in whose place it is."""
 
+    engine: Engine
     memories: Mapping[str, str]
     mnemonics: Mapping[str, str]
 
@@ -31,7 +32,7 @@ def find_twins(
     for other in arrays[1:]:
         renaming = _renaming(arrays[0], other, memories, formats)
         if renaming:
-            twins.append(Twin(renaming, _mnemonics(arrays[0], other, renaming, formats)))
+            twins.append(Twin(other, renaming, _mnemonics(arrays[0], other, renaming, formats)))
     return tuple(twins)
 
 

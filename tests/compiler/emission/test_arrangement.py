@@ -54,9 +54,9 @@ def test_is_what_would_be_made_of_the_other(machine: str, seed: int) -> None:
     tiles = tiles_for(machine, seed)
     other = renamed(tiles)
     assert other.operations != tiles.operations
-    arrangement = Arrangement.of(tiles, EVERYTHING_AHEAD, ordered(tiles_for(machine, seed)))  # of equal tiles
+    arrangement = Arrangement.of(tiles, None, EVERYTHING_AHEAD, ordered(tiles_for(machine, seed)))  # of equal tiles
     assert arrangement is not None
-    found, expected = arrangement.of_alike(other, EVERYTHING_AHEAD), ordered(other)
+    found, expected = arrangement.of_alike(other, None, EVERYTHING_AHEAD), ordered(other)
     assert found == expected
     assert found is not None and found.tiles.operations != other.operations, "the order is another one"
 
@@ -66,25 +66,25 @@ def test_operations_that_are_equal_keep_their_order() -> None:
     tiles = tiles_for("tiny8", 0)
     at = next(at for at, operation in enumerate(tiles.operations) if operation.mnemonic == "add")
     tiles = replace(tiles, operations=(*tiles.operations[: at + 1], *tiles.operations[at:]))
-    arrangement = Arrangement.of(tiles, EVERYTHING_AHEAD, ordered(tiles))
+    arrangement = Arrangement.of(tiles, None, EVERYTHING_AHEAD, ordered(tiles))
     first, second = tiles.operations[at : at + 2]
     operations = list(tiles.operations)
     operations[at + 1] = second._replace(fields={**second.fields, "shift": first.fields["shift"] + 1})
     other = replace(tiles, operations=tuple(operations))
-    assert arrangement is not None and arrangement.of_alike(other, EVERYTHING_AHEAD) == ordered(other)
+    assert arrangement is not None and arrangement.of_alike(other, None, EVERYTHING_AHEAD) == ordered(other)
 
 
 def test_is_for_operations_that_move_as_far_ahead() -> None:
     tiles = tiles_for("tiny8", 0)
-    arrangement = Arrangement.of(tiles, EVERYTHING_AHEAD, ordered(tiles))
-    assert arrangement is not None and arrangement.of_alike(tiles, Ahead(2)) is None
+    arrangement = Arrangement.of(tiles, None, EVERYTHING_AHEAD, ordered(tiles))
+    assert arrangement is not None and arrangement.of_alike(tiles, None, Ahead(2)) is None
 
 
 def test_there_is_none_where_a_remark_names_layers() -> None:
     tiles = tiles_for("tiny8", 0)
     made = ordered(tiles)
     remarked = replace(made, tiles=made.tiles.with_remarks({"room in act": "3 buffers made room for others, in conv1"}))
-    assert Arrangement.of(tiles, EVERYTHING_AHEAD, remarked) is None
+    assert Arrangement.of(tiles, None, EVERYTHING_AHEAD, remarked) is None
 
 
 def in_buffer(**changes: object) -> Callable[[TileProgram], TileProgram]:
@@ -151,5 +151,5 @@ def test_names_in_another_order_are_the_same_outline(seed: int) -> None:
     tiles = tiles_for("tiny8", seed)
     other = renamed(tiles, lambda name: f"{1000 - list(tiles.buffers).index(name)}")
     assert have_same_outline(tiles, other)
-    arrangement = Arrangement.of(tiles, EVERYTHING_AHEAD, ordered(tiles_for("tiny8", seed)))
-    assert arrangement is not None and arrangement.of_alike(other, EVERYTHING_AHEAD) == ordered(other)
+    arrangement = Arrangement.of(tiles, None, EVERYTHING_AHEAD, ordered(tiles_for("tiny8", seed)))
+    assert arrangement is not None and arrangement.of_alike(other, None, EVERYTHING_AHEAD) == ordered(other)

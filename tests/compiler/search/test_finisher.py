@@ -115,7 +115,7 @@ def test_tiles_of_the_same_outline_follow_an_arrangement() -> None:
     finisher, ran = counting(two_layers())
     first = finisher.finish(two_layers(), SOON)
     other, ran_for_other = counting(two_layers(seed=1))
-    other.follow(Arrangement.of(two_layers(), SOON.ahead, first.ordered))
+    other.follow(Arrangement.of(two_layers(), None, SOON.ahead, first.ordered))
     placed = other.place(two_layers(seed=1), SOON)
     assert to_bytes(other.program(placed, SOON)) == to_bytes(finished(two_layers(seed=1), SOON, two_layers().machine))
     assert ran_for_other == {"settle": 1, "emit": 1}
@@ -129,8 +129,8 @@ def test_a_compilation_takes_the_order_that_its_search_found(monkeypatch: pytest
     found: list[bool] = []
     of_alike = Arrangement.of_alike
 
-    def noted(self: Arrangement, tiles: TileProgram, ahead: Ahead) -> Any:
-        ordered = of_alike(self, tiles, ahead)
+    def noted(self: Arrangement, tiles: TileProgram, arrays: int | None, ahead: Ahead) -> Any:
+        ordered = of_alike(self, tiles, arrays, ahead)
         found.append(ordered is not None)
         return ordered
 

@@ -41,8 +41,9 @@ def test_a_record_says_by_name_what_it_holds(tmp_path: Path) -> None:
         "budget_fraction": 0.25,
         "residency": "none",
         "limits": {"act": 64},
+        "arrays": None,
         "off_chip": ["conv.out"],
-        "order": {"loads": 3, "eighths": 6, "mix": "row by row", "divides": True},
+        "order": {"loads": 3, "eighths": 6, "mix": "row by row", "idle": []},
         "tensors": ["x", "conv.out", "result"],
         "layers": [
             {"layer": "conv", "loops": {"o": 16, "i": 16}, "tiles": {"o": 2, "i": 4}, "points_outer": True},
@@ -105,6 +106,14 @@ HERE = "networks[0] ('by hand' on 'tiny8')"
         (
             lambda record: record["off_chip"].append("sum"),
             f"{HERE}: off_chip: 'sum' is no tensor; expected some of those in 'tensors'",
+        ),
+        (
+            lambda record: record.update(arrays=2),
+            f"{HERE}: arrays: is 2; expected 1 to 1, or null for all",
+        ),
+        (
+            lambda record: record["order"]["idle"].append("vec2"),
+            f"{HERE}: order.idle: 'vec2' is no engine of tiny8; expected some of load, mma, vec, store",
         ),
         (lambda record: record["layers"].pop(), f"{HERE}: layers: has 1; expected the 2 of the network"),
         (lambda record: record["tensors"].pop(), f"{HERE}: tensors: has 2; expected the 3 of the network"),

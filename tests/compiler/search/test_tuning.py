@@ -21,7 +21,7 @@ from tilewright.compiler.stripes.cut import Stripes
 from tilewright.compiler.stripes.decide import Measured
 from tilewright.isa.errors import IsaError
 
-FORMER = {number: Path(__file__).with_name(f"format_{number}.json") for number in (3, 4)}
+FORMER = {number: Path(__file__).with_name(f"format_{number}.json") for number in (3, 4, 5)}
 """Files of the user's own as versions before kept them."""
 
 ENTRIES = 6
@@ -178,5 +178,5 @@ def test_a_file_of_a_format_before_is_refused_with_what_to_do(number: int) -> No
     with pytest.raises(FatalError) as refused:
         recall(subject("a"), FORMER[number])
     assert str(refused.value) == (
-        f"{FORMER[number]}: has format {number}; this version keeps 5; give the name of a new file, or delete this one"
+        f"{FORMER[number]}: has format {number}; this version keeps 6; give the name of a new file, or delete this one"
     )

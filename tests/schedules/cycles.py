@@ -43,6 +43,7 @@ ENTRIES = (
     ("mobilenetv1-0.25", "dw16"),
     ("bert-tiny", "sequence16"),
     ("stories260k", "sequence16"),
+    ("kwt-1", "sequence16"),
     ("resnet18", "base16"),
     ("resnet18", "vta16"),
     ("mobilenetv2", "base16"),

@@ -10,7 +10,7 @@ from tests.schedules.cycles import ALLOWED, ENTRIES, WITH_EFFORT, Block, blocks_
 RENEW = "python -m tests.schedules.cycles --measure --update"
 
 
-FAST, SLOW = 2, 17
+FAST, SLOW = 2, 18
 """Entries, in the table's order: in the fast ring, and in the slow one; the long ring has all others."""
 
 

@@ -26,7 +26,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
-from tilewright.tables import print_table
+from tilewright.terminal.tables import print_table
 
 MOST_REACHED = 200
 """Expressions that are reached from one before nobody looks further."""

@@ -10,11 +10,11 @@ from itertools import pairwise
 import numpy as np
 
 from programs.networks.registry import int8_network
-from tilewright import host
 from tilewright.bundle.bundle import bundle_files
 from tilewright.bundle.simulated import BOARD, WARNINGS
 from tilewright.bundle.vector_c import random_inputs
 from tilewright.compiler.pipeline import compile_model
+from tilewright.host import tensors as host
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.isa.program.state import RunCounters

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.errors import InputError
-from tilewright.extras import require_module
 from tilewright.commands.options import (
     ON_TERMINAL,
-from tilewright.commands.options import (
     Calibration,
     Effort,
     Isa,
@@ -29,6 +26,7 @@ from tilewright.commands.options import (
     write_output,
 )
 from tilewright.errors import InputError
+from tilewright.extras import require_module
 
 if TYPE_CHECKING:
     from tilewright.codesign.specialise.answer import Proposal, Specialised
@@ -118,9 +116,8 @@ def specialise_command(
     from tilewright.commands.quantize import print_warnings
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.isa.folders.cache import cache_folder
-    from tilewright.terminal.progress import counting
-    from tilewright.commands.quantize import print_warnings
     from tilewright.specialised.page import instructions_page
+    from tilewright.terminal.progress import counting
 
     extends = _extends(isa, output, bool(set))
     shapes = parse_shapes(shape or ())

@@ -13,7 +13,7 @@ from tilewright.codesign.specialise.overlay import overlay_text
 from tilewright.codesign.specialise.tables import lines, tables
 from tilewright.html.document import document
 from tilewright.html.wide import wide
-from tilewright.tables import format_value
+from tilewright.terminal.tables import format_value
 
 FOLDER = Path(__file__).parent
 

@@ -10,7 +10,7 @@ from tests.codesign.advise.test_advice import network
 from tilewright.codesign.advise.trials import Trial
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.specialise.objective import Goal, NoFigure, Objective
-from tilewright.specialise_command import Less
+from tilewright.commands.specialise import Less
 
 
 def trial(cycles: tuple[int, int], mj: float = 1.0, mm2: float = 10.0, ns: float | None = 5.0) -> Trial:

@@ -15,8 +15,8 @@ import pytest
 
 import tilewright as package
 from tests.digits import MODEL, images, labels
-from tilewright import host
 from tilewright.bundle.bundle import bundle_files
+from tilewright.host import tensors as host
 from tilewright.isa.program.program import place_regions
 from tilewright.program import Program
 from tilewright.rtl.simulation.board import run_on_board

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tilewright.codesign.advise.changes import Change
 from tilewright.codesign.advise.trials import Bench, LayerCycles, Make, Trial
-from tilewright.codesign.explore.store import version
 from tilewright.codesign.points.evaluate import outcome_from_json
 from tilewright.codesign.points.priced import MachineFigures
+from tilewright.codesign.version import version
 from tilewright.isa.folders.cache import kept
 
 FORMAT = 2

@@ -24,9 +24,9 @@ from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.pool import POLL_SECONDS, Answer, Limits, Pool, Serve
 from tilewright.codesign.explore.run import Choices, MakePool
 from tilewright.codesign.explore.space import Point, Space
-from tilewright.codesign.explore.store import version
 from tilewright.codesign.explore.worker import Task
 from tilewright.codesign.points.network import read_network
+from tilewright.codesign.version import version
 
 CONNECT_SECONDS = 30
 """How long a scheduler may take to answer."""

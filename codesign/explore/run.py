@@ -17,7 +17,7 @@ from tilewright.codesign.explore.pool import LIMIT, STALLED, Limits, Pool, Serve
 from tilewright.codesign.explore.search import ALL, BASELINE, bounded, search_named
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.specialised import with_instructions
-from tilewright.codesign.explore.store import Store, ended_at, put_space, version
+from tilewright.codesign.explore.store import Store, ended_at, put_space
 from tilewright.codesign.explore.study import space_line
 from tilewright.codesign.explore.totals import all_figures, best_possible, machine_figures
 from tilewright.codesign.explore.worker import Task, serve
@@ -25,6 +25,7 @@ from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_jso
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
+from tilewright.codesign.version import version
 from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import IntegerType

@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright import codesign, compiler, isa, rtl, simulator
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.lines import KEYS, Key, Line, key_of, print_line, read_line
-from tilewright.isa.binary.elf_writer import tool_version
-from tilewright.isa.file_hash import folder_of, hash_of_files
 from tilewright.isa.folders.locks import Taken, locked_at_once
 from tilewright.isa.folders.whole_file import open_own, read_own, write_whole
 from tilewright.isa.outside import OutsideError
@@ -21,9 +17,6 @@ from tilewright.isa.outside import OutsideError
 POINTS = "points.jsonl"
 SPACE = "space.yaml"
 LOCK = "lock"
-
-ROOMS_WITHOUT_RESULTS = frozenset({"explore", "verify", "compare", "advise"})
-"""Folders of code that no result of a study depends on."""
 
 SHARED = ("price", "point")
 """Kinds that say the same in every study."""
@@ -41,15 +34,6 @@ MOST_SPACE_BYTES = 1 << 20
 
 MOST_NOTES = 5
 """So many lines that are none are told one by one."""
-
-
-@cache
-def version() -> str:
-    """The program's version and a hash of all code, and of the processes' figures, that a result depends on."""
-    packages = (codesign, compiler, isa, rtl, simulator)
-    code = hash_of_files((folder_of(package) for package in packages), without=ROOMS_WITHOUT_RESULTS)
-    figures = hash_of_files((folder_of(codesign),), pattern="processes/*/*.*")
-    return f"{tool_version()}+{code[:8]}{figures[:8]}"
 
 
 def read_lines(path: Path) -> tuple[dict[Key, Line], int, list[str]]:

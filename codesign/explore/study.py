@@ -15,10 +15,11 @@ from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.front import front, losses
 from tilewright.codesign.explore.lines import Key, Line
 from tilewright.codesign.explore.space import Constraint, Space, as_written
-from tilewright.codesign.explore.store import POINTS, read_lines, version
+from tilewright.codesign.explore.store import POINTS, read_lines
 from tilewright.codesign.explore.totals import Figures, all_figures, machine_figures
 from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json
 from tilewright.codesign.points.priced import MachineFigures
+from tilewright.codesign.version import version
 from tilewright.isa.errors import did_you_mean
 from tilewright.isa.files.yaml_tree import Scalar, Where, at
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.space import Point, Space
-from tilewright.codesign.explore.store import Store, version
+from tilewright.codesign.explore.store import Store
 from tilewright.codesign.explore.study import DONE, DROPPED, Entry, Study
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network, read_network
@@ -29,6 +29,7 @@ from tilewright.codesign.verify.verdict import (
     holds,
     not_done,
 )
+from tilewright.codesign.version import version
 from tilewright.isa.errors import did_you_mean
 from tilewright.isa.machine.machine import Machine
 

@@ -18,8 +18,8 @@ from distributed import LocalCluster
 from tests.codesign.explore.fake_worker import serve
 from tests.codesign.explore.test_run import MakeSpace, make_space
 from tests.tilewright.command_line import make_command
+from tilewright.codesign import version as version_module
 from tilewright.codesign.errors import StudyError
-from tilewright.codesign.explore import store
 from tilewright.codesign.explore.cluster import cluster_at
 from tilewright.codesign.explore.lines import key_of
 from tilewright.codesign.explore.pool import Limits
@@ -106,7 +106,8 @@ def test_workers_of_other_code_are_refused(
 
     monkeypatch.setattr(module, "version", lambda: "0.0+older")
     made = cluster_at(cluster.scheduler_address, lambda text: None)
-    expected = rf"the worker at .* has other code \({store.version().replace('+', '.')}\) than this run \(0.0.older\)"
+    own = version_module.version().replace("+", ".")
+    expected = rf"the worker at .* has other code \({own}\) than this run \(0.0.older\)"
     with pytest.raises(StudyError, match=expected):
         run(make_space("one"), tmp_path / "s", make_pool=made, serve=serve)
 

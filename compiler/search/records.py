@@ -103,6 +103,7 @@ class ChainRecord(Struct, frozen=True, forbid_unknown_fields=True):
     before: Count | None
     after: Count | None
     is_interleaved: bool = False
+    copies_edges: bool = False
 
 
 class WrongRecord(ValueError):
@@ -168,8 +169,9 @@ def printed_chain(key: str, found: Measured, machine: Machine, layers: Sequence[
     stripes, made_by = found.stripes, version("tilewright")
     rows, channels = (None, None) if stripes is None else (stripes.rows, stripes.channels)
     is_interleaved = stripes is not None and stripes.is_interleaved
-    names = list(layers)
-    return ChainRecord(key, machine.name, made_by, names, rows, channels, found.before, found.after, is_interleaved)
+    copies_edges = stripes is not None and stripes.copies_edges
+    names, cycles = list(layers), (found.before, found.after)
+    return ChainRecord(key, machine.name, made_by, names, rows, channels, *cycles, is_interleaved, copies_edges)
 
 
 def measured_of(record: ChainRecord, machine: Machine) -> Measured:
@@ -177,7 +179,11 @@ def measured_of(record: ChainRecord, machine: Machine) -> Measured:
     if record.channels is not None and record.channels % machine.lanes:
         lanes = f"the {machine.lanes} lanes of {machine.name}"
         raise WrongRecord(f"channels: is {record.channels}; expected a multiple of {lanes}, or null for all channels")
-    stripes = None if record.rows is None else Stripes(record.rows, record.channels, record.is_interleaved)
+    stripes = (
+        None
+        if record.rows is None
+        else Stripes(record.rows, record.channels, record.is_interleaved, record.copies_edges)
+    )
     return Measured(record.before, record.after, stripes)
 
 

@@ -1,14 +1,14 @@
 """Cuts a chain into stripes of rows, and runs of its nests into groups of channels: nests to nests, the same values.
 
 Each stripe passes through all nests before the next one begins; or its last nests are computed between the first ones
-of the next stripe. Where a window reaches over its edge, the rows there
-are computed for both stripes. Example, 4 rows of a 3×3 convolution of stride 1 need 6 rows of the layer before it, of
-which the next stripe needs 2 again.
+of the next stripe. Where a window reaches over its edge, the rows there are computed for both stripes, or copied from
+one to the next. Example, 4 rows of a 3×3 convolution of stride 1 need 6 rows of the layer before it, of which the next
+stripe needs 2 again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain as joined
 from typing import Any, TypeVar
@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import CHANNEL, ROW
-from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
+from tilewright.compiler.nest.expressions import source
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.stripes.chain import Chain, channel_loop, row_loop, trip_of
 from tilewright.isa.language.numeric import IntegerType
 
@@ -28,16 +29,19 @@ class Stripes:
     """How to cut a chain: `rows` of its result in a stripe, and `channels` of a run in a group; None: all of them.
 
     `is_interleaved`: the nests behind the longest run stand between those of the next stripe up to there.
+    `copies_edges`: rows that the stripe before has computed are copied from it, not computed again.
     """
 
     rows: int
     channels: int | None = None
     is_interleaved: bool = False
+    copies_edges: bool = False
 
     def __str__(self) -> str:
         channels = "" if self.channels is None else f" and {self.channels} channels"
         together = " beside the next" if self.is_interleaved else ""
-        return f"{self.rows} row{'s' * (self.rows != 1)}{channels} at a time{together}"
+        copied = " with copied edges" if self.copies_edges else ""
+        return f"{self.rows} row{'s' * (self.rows != 1)}{channels} at a time{together}{copied}"
 
 
 def in_stripes(chain: Chain, stripes: Stripes) -> NestProgram:
@@ -67,12 +71,24 @@ def cut_evenly(count: int, size: int) -> list[range]:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """What a stripe needs of a nest's result: first the rows that the stripe before has, then those to compute."""
+
+    edge: range
+    own: range
+
+    @property
+    def all(self) -> range:
+        return range(self.edge.start, self.own.stop)
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """What is computed at once: the rows of a nest for a stripe, by its number, and the channels of one of `groups`."""
 
     nest: Nest
     stripe: int
-    rows: range
+    rows: Rows
     group: int
     groups: int
     channels: range  # empty where a group has all of them
@@ -80,9 +96,18 @@ class Share:
 
     @property
     def part(self) -> float:
-        """Which part of the nest it is."""
-        rows = len(self.rows) / trip_of(self.nest, row_loop(self.nest))
-        return rows * len(self.channels) / trip_of(self.nest, channel_loop(self.nest)) if self.channels else rows
+        """Which part of the nest is computed."""
+        return len(self.rows.own) * self._part_of_row
+
+    @property
+    def part_copied(self) -> float:
+        """Which part of its result is copied."""
+        return len(self.rows.edge) * self._part_of_row
+
+    @property
+    def _part_of_row(self) -> float:
+        row = 1 / trip_of(self.nest, row_loop(self.nest))
+        return row * len(self.channels) / trip_of(self.nest, channel_loop(self.nest)) if self.channels else row
 
 
 def shares(chain: Chain, stripes: Stripes) -> list[Share]:
@@ -92,8 +117,7 @@ def shares(chain: Chain, stripes: Stripes) -> list[Share]:
     first = 1 + lengths.index(max(lengths)) if stripes.is_interleaved else len(runs)
     made: list[Share] = []
     waiting: list[Share] = []
-    for number, stripe in enumerate(cut_evenly(chain.rows, stripes.rows)):
-        rows = rows_of(chain, stripe)
+    for number, rows in enumerate(rows_of_stripes(chain, stripes)):
         of_runs = [
             [
                 Share(nest, number, rows[nest.name], group, len(groups), channels, nest is run[-1])
@@ -117,18 +141,35 @@ def interleaved(many: Sequence[Item], few: Sequence[Item]) -> list[Item]:
     return made
 
 
-def rows_of(chain: Chain, rows: range) -> Mapping[str, range]:
-    """For the nests of a chain, by name, the rows that each computes for some rows of the chain's result."""
+def rows_of_stripes(chain: Chain, stripes: Stripes) -> Iterator[Mapping[str, Rows]]:
+    """For each stripe, by nest, its rows; without copies of edges, all of them are computed."""
+    before: Mapping[str, Rows] = {}
+    for stripe in cut_evenly(chain.rows, stripes.rows):
+        rows = rows_of(chain, stripe, before)
+        yield rows
+        before = rows if stripes.copies_edges else {}
+
+
+def rows_of(chain: Chain, rows: range, before: Mapping[str, Rows]) -> Mapping[str, Rows]:
+    """For the nests of a chain, by name, their rows for some rows of its result; `before`: those that are there."""
     wanted: dict[str, range] = {chain.nests[-1].result.tensor: rows}
-    found: dict[str, range] = {}
+    found: dict[str, Rows] = {}
     for nest in reversed(chain.nests):
-        own = found[nest.name] = wanted[nest.result.tensor]
+        own = found[nest.name] = _divided(wanted[nest.result.tensor], before.get(nest.name))
         for access in nest.reads.values():
             if access.tensor in chain.inner:
-                read = _rows_read(nest, access, own, chain.program.buffers[access.tensor])
+                read = _rows_read(nest, access, own.own, chain.program.buffers[access.tensor])
                 known = wanted.get(access.tensor, read)
                 wanted[access.tensor] = range(min(known.start, read.start), max(known.stop, read.stop))
     return found
+
+
+def _divided(wanted: range, before: Rows | None) -> Rows:
+    """Rows that are wanted, of which some are there: at least the last is computed, even if it is."""
+    own = wanted.start
+    if before is not None and before.all.start <= wanted.start:
+        own = max(own, min(before.all.stop, wanted.stop - 1))
+    return Rows(range(wanted.start, own), range(own, wanted.stop))
 
 
 def _rows_read(nest: Nest, access: Access, rows: range, buffer: Buffer) -> range:
@@ -150,6 +191,16 @@ class _Piece:
     channel: int = 0
 
 
+def copy_of_rows(nest: Nest, buffer: Buffer, rows: int, channels: int = 0) -> Nest:
+    """A copy of the first rows of a nest's result to the first ones of another buffer; without `channels`, of all."""
+    batches, all_channels, _, columns = buffer.shape
+    trips = {"n": batches, "c": channels or all_channels, "y": rows, "x": columns}
+    loops = tuple([NestLoop(name, trip) for name, trip in trips.items()])
+    access = Access(buffer.name, tuple([Affine(((name, 1),)) for name in trips]))
+    expr = source("x", buffer.type.interval)
+    return Nest(f"{nest.name}.edge", nest.nodes, loops, {"x": access}, access, expr, 0, nest.layer or nest.name)
+
+
 class _Cutter:
     """Makes the pieces of a chain's nests, and the buffers and constants that they use."""
 
@@ -162,34 +213,53 @@ class _Cutter:
         self.constants: dict[str, NDArray[Any]] = dict(program.constants)
         self.types: dict[str, IntegerType] = dict(program.constant_types)
         self._places: dict[tuple[int, str], _Piece] = {}  # by stripe, the tensors between nests, in the last group
+        self._groups: dict[tuple[str, int], _Piece] = {}  # by group, the same in the last stripe
 
     def pieces(self) -> list[Nest]:
         """The pieces of all nests, in order."""
         made = []
         for share in shares(self._chain, self._stripes):
             group = f".channels{share.group}" if share.groups > 1 else ""
-            if share.is_last:
-                self._place(share, f".rows{share.stripe}", range(0))
-            else:
-                self._place(share, f".rows{share.stripe}{group}", share.channels)
-            made.append(replace(self._piece(share), name=f"{share.nest.name}.rows{share.stripe}{group}"))
+            suffix, tensor = f".rows{share.stripe}{group}", share.nest.result.tensor
+            if tensor in self._chain.inner:
+                before = self._groups.get((tensor, share.group))
+                if share.is_last:
+                    here = self._place(share, f".rows{share.stripe}", range(0))
+                else:
+                    here = self._place(share, suffix, share.channels)
+                if share.rows.edge and before is not None:
+                    made.append(replace(self._copy(share, before, here), name=f"{share.nest.name}{suffix}.edge"))
+            made.append(replace(self._piece(share), name=f"{share.nest.name}{suffix}"))
         return made
 
-    def _place(self, share: Share, suffix: str, channels: range) -> None:
-        """A buffer for what is computed; one without channels has them all."""
+    def _place(self, share: Share, suffix: str, channels: range) -> _Piece:
+        """A buffer for what a stripe needs; one without channels has them all."""
         whole = self._chain.program.buffers[share.nest.result.tensor]
-        if whole.name not in self._chain.inner:
-            return
         name, (batches, all_channels, _, columns) = whole.name + suffix, whole.shape
-        self._places[share.stripe, whole.name] = _Piece(name, share.rows.start, channels.start)
-        self.buffers[name] = replace(
-            whole, name=name, shape=(batches, len(channels) or all_channels, len(share.rows), columns)
-        )
+        shape = batches, len(channels) or all_channels, len(share.rows.all), columns
+        self.buffers[name] = replace(whole, name=name, shape=shape)
+        piece = _Piece(name, share.rows.all.start, channels.start)
+        self._places[share.stripe, whole.name] = self._groups[whole.name, share.group] = piece
+        return piece
+
+    def _copy(self, share: Share, before: _Piece, here: _Piece) -> Nest:
+        """Brings the rows at the edge from where the stripe before has them to where this one has them."""
+        whole = self._chain.program.buffers[share.nest.result.tensor]
+        copy = copy_of_rows(share.nest, whole, len(share.rows.edge), len(share.channels))
+
+        def access(piece: _Piece) -> Access:
+            index = list(copy.result.index)
+            begins = {ROW: share.rows.all.start - piece.row, CHANNEL: share.channels.start - piece.channel}
+            for dimension, constant in begins.items() if share.channels else [(ROW, begins[ROW])]:
+                index[dimension] = replace(index[dimension], constant=constant)
+            return Access(piece.tensor, tuple(index))
+
+        return replace(copy, reads={"x": access(before)}, result=access(here))
 
     def _piece(self, share: Share) -> Nest:
         """Some rows and channels of a nest; its products are divided evenly."""
         nest = share.nest
-        trips, group = {row_loop(nest): share.rows}, ""
+        trips, group = {row_loop(nest): share.rows.own}, ""
         if share.channels:
             group = channel_loop(nest)
             trips[group] = share.channels

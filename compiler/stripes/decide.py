@@ -21,7 +21,10 @@ WORTH = 0.03
 """The least share of its cycles that a chain, alone, must save to be cut."""
 
 MOST_TRIED = (3, 3, 12)
-"""So many proposals for a chain are measured at the most, by effort."""
+"""So many proposals for a chain are measured at the most, by effort: of those that compute edges twice..."""
+
+MOST_COPIED = (0, 3, 12)
+"""... and of those that copy them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +66,19 @@ def measured(
         alone = _alone(chain)
         look = _look(alone)
         if look not in here:
-            tried = proposals(alone, machine)[: MOST_TRIED[effort]]
+            tried = _first_ones(proposals(alone, machine), effort)
             find = partial(_best_of, alone, tried, measure)
             here[look] = recall(alone.program, find) if tried else None
         found = here[look]
         if found is not None:
             yield chain, found
+
+
+def _first_ones(found: Sequence[Proposal], effort: int) -> list[Proposal]:
+    """As many as an effort measures, the best of each kind first."""
+    again = [proposal for proposal in found if not proposal.stripes.copies_edges]
+    copied = [proposal for proposal in found if proposal.stripes.copies_edges]
+    return again[: MOST_TRIED[effort]] + copied[: MOST_COPIED[effort]]
 
 
 def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measured:

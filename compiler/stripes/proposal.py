@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.graph.graph import ROW
+from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.transfer import home_of
 from tilewright.compiler.stripes.beside import Piece, cycles_beside
 from tilewright.compiler.stripes.chain import Chain, channel_loop, row_loop, trip_of, words_alive
-from tilewright.compiler.stripes.cut import Stripes, cut_evenly, in_stripes, rows_of, shares
+from tilewright.compiler.stripes.cut import Stripes, copy_of_rows, in_stripes, rows_of_stripes, shares
 from tilewright.isa.machine.engine import Engine, Systolic, Vector
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
@@ -49,13 +50,13 @@ def proposals(chain: Chain, machine: Machine) -> list[Proposal]:
     except CompileError:
         return []
     most = costs.one_by_one * (1 - POSSIBLE)
-    if not costs.is_large or costs.together(chain.rows) > most:
+    if not costs.is_large or costs.together(Stripes(chain.rows)) > most:
         return []
     tried = [stripes for channels in _groups(chain, machine) for stripes in _stripes(chain, channels, costs)]
     found = [
-        Proposal(stripes, costs.together(stripes.rows), costs.beside(stripes))
+        Proposal(stripes, costs.together(stripes), costs.beside(stripes))
         for stripes in tried
-        if costs.together(stripes.rows) <= most
+        if costs.together(stripes) <= most
     ]
     return sorted(found, key=lambda each: (each.cycles, each.stripes.rows, each.stripes.channels or 0))
 
@@ -74,7 +75,7 @@ def _groups(chain: Chain, machine: Machine) -> Iterator[int | None]:
 
 
 def _stripes(chain: Chain, channels: int | None, costs: _Costs) -> Iterator[Stripes]:
-    """The tallest stripes of which two fit, and lower ones; both in turn, and each beside the next."""
+    """The tallest stripes of which two fit, and lower ones: in turn and beside the next, with edges copied and not."""
     rows = chain.rows
     while rows > 1 and not costs.has_room(Stripes(rows, channels)):
         rows = -(-rows // 2)
@@ -84,6 +85,9 @@ def _stripes(chain: Chain, channels: int | None, costs: _Costs) -> Iterator[Stri
         beside = Stripes(height, channels, is_interleaved=True)
         if height < chain.rows and costs.has_room(beside):
             yield beside
+        for once in (Stripes(height, channels, False, True), Stripes(height, channels, True, True)):
+            if costs.can_copy and costs.computes_twice(once) and costs.has_room(once):
+                yield once
 
 
 class _Costs:
@@ -97,6 +101,7 @@ class _Costs:
         names = {home_of(selector.transfers, program, tensor) for tensor in chain.inner}
         self.memory: Memory = machine.memories[min(names)]
         self._words = {nest.name: Busy(selector.cover(nest).words) for nest in chain.nests}
+        self._copied = {nest.name: self._words_copied(nest, selector) for nest in chain.nests}
         self._moved = self._through_dram(selector)
         self.is_large = max(self._alive(chain.program)) > self.memory.depth // LARGE
 
@@ -105,23 +110,47 @@ class _Costs:
         """The cycles of the nests one after the other, what lies between them in DRAM."""
         return sum(max((self._words[nest.name] + self._moved[nest.name]).values()) for nest in self._chain.nests)
 
-    def together(self, rows: int) -> float:
-        """The cycles of the busiest engine, in stripes of so many rows, with what is computed twice."""
+    @property
+    def can_copy(self) -> bool:
+        """Whether the machine copies rows of all tensors between the nests."""
+        return all(self._copied[nest.name] for nest in self._chain.nests[:-1])
+
+    def computes_twice(self, stripes: Stripes) -> bool:
+        """Whether stripes need rows that the ones before have."""
+        return any(own.edge for rows in rows_of_stripes(self._chain, stripes) for own in rows.values())
+
+    def together(self, stripes: Stripes) -> float:
+        """The cycles of the busiest engine, with what is computed twice, or copied."""
         busy: dict[Engine, float] = {}
-        stripes = [rows_of(self._chain, stripe) for stripe in cut_evenly(self._chain.rows, rows)]
-        for nest in self._chain.nests:
-            share = sum(len(own[nest.name]) for own in stripes) / trip_of(nest, row_loop(nest))
-            for engine, words in self._words[nest.name].items():
-                busy[engine] = busy.get(engine, 0) + words * share
+        for rows in rows_of_stripes(self._chain, stripes):
+            for nest in self._chain.nests:
+                for engine, words in self._busy(nest, len(rows[nest.name].own), len(rows[nest.name].edge)).items():
+                    busy[engine] = busy.get(engine, 0) + words
         return max(busy.values())
+
+    def _busy(self, nest: Nest, computed: float, copied: float) -> Mapping[Engine, float]:
+        """What engines stream for so many rows of a nest that are computed, and so many that are copied."""
+        row, busy = 1 / trip_of(nest, row_loop(nest)), dict[Engine, float]()
+        for rows, of in ((computed, self._words[nest.name]), (copied, self._copied[nest.name])):
+            for engine, words in of.items() if rows else ():
+                busy[engine] = busy.get(engine, 0) + words * rows * row
+        return busy
+
+    def _words_copied(self, nest: Nest, selector: Selector) -> Busy:
+        """What engines stream for a copy of a nest's result; nothing if no instruction copies it."""
+        buffer = self._chain.program.buffers[nest.result.tensor]
+        try:
+            return Busy(selector.cover(copy_of_rows(nest, buffer, buffer.shape[ROW])).words)
+        except CompileError:
+            return Busy()
 
     def beside(self, stripes: Stripes) -> float:
         """The cycles of all pieces, engines at work on different ones."""
         made: dict[tuple[int, str], list[int]] = {}  # by stripe and tensor, the pieces that others read
         pieces: list[Piece] = []
         for number, share in enumerate(shares(self._chain, stripes)):
-            part, stripe = share.part, share.stripe
-            words = {engine: count * part for engine, count in self._words[share.nest.name].items()}
+            stripe, rows = share.stripe, trip_of(share.nest, row_loop(share.nest))
+            words = self._busy(share.nest, share.part * rows, share.part_copied * rows)
             reads = [at for access in share.nest.reads.values() for at in made.get((stripe, access.tensor), ())]
             pieces.append(Piece(words, reads))
             result = made.setdefault((stripe, share.nest.result.tensor), [])

@@ -161,6 +161,7 @@ def test_a_cache_that_cannot_be_written_to_keeps_nothing(cache: Path) -> None:
     [
         Measured(1000, 900, Stripes(7, 16)),
         Measured(1000, 900, Stripes(7, is_interleaved=True)),
+        Measured(1000, 900, Stripes(7, 16, copies_edges=True)),
         Measured(1000),
         Measured(None),
     ],

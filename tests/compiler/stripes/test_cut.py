@@ -9,12 +9,13 @@ import pytest
 
 from tests.compiler.models import random_inputs
 from tests.compiler.stripes.networks import before_stripes, block_model, skipping_model
+from tilewright.compiler.graph.graph import ROW
 from tilewright.compiler.levels import NESTS
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.stripes.chain import Chain, chains
-from tilewright.compiler.stripes.cut import Stripes, cut_evenly, in_stripes, interleaved, rows_of
+from tilewright.compiler.stripes.cut import Stripes, cut_evenly, in_stripes, interleaved, rows_of_stripes
 from tilewright.isa.files.loader import load_machine
 
 DW16 = load_machine("dw16")
@@ -37,6 +38,9 @@ STRIPES = (
     Stripes(2, 32),
     Stripes(4, 16, True),
     Stripes(5, None, True),
+    Stripes(1, copies_edges=True),
+    Stripes(3, 16, copies_edges=True),
+    Stripes(2, 32, True, True),
 )
 
 
@@ -94,8 +98,26 @@ def test_a_tensor_that_is_read_behind_a_narrow_place_does_not_lie_inside_a_chain
 
 def test_rows_at_the_edge_of_a_stripe_are_computed_for_both() -> None:
     (chain,) = blocks(before_stripes(block_model(height=12), DW16))
-    rows = [rows_of(chain, stripe)["expand"] for stripe in cut_evenly(12, 4)]
+    rows = [rows["expand"].all for rows in rows_of_stripes(chain, Stripes(4))]
     assert rows == [range(0, 5), range(3, 9), range(7, 12)]
+
+
+def test_rows_at_the_edge_of_a_stripe_are_computed_once_and_copied() -> None:
+    (chain,) = blocks(before_stripes(block_model(height=12), DW16))
+    found = list(rows_of_stripes(chain, Stripes(4, copies_edges=True)))
+    assert [rows["expand"].own for rows in found] == [range(0, 5), range(5, 9), range(9, 12)]
+    assert [rows["expand"].edge for rows in found] == [range(0, 0), range(3, 5), range(7, 9)]
+    assert not any(rows[name].edge for rows in found for name in ("first", "depthwise", "project"))
+
+    cut = in_stripes(chain, Stripes(4, 16, copies_edges=True))
+    (copy,) = [nest for nest in cut.nests if nest.name == "expand.rows1.channels2.edge"]
+    trips = {loop.name: loop.trip for loop in copy.loops}
+    rows = [access.index[ROW].constant for access in (copy.reads["x"], copy.result)]
+    assert (trips, rows) == ({"n": 1, "c": 16, "y": 2, "x": 6}, [3, 0])
+    assert (copy.reads["x"].tensor, copy.result.tensor) == tuple(
+        [f"{chain.nests[1].result.tensor}.rows{stripe}.channels2" for stripe in (0, 1)]
+    )
+    assert copy.layer == "expand"
 
 
 def test_pieces_are_about_alike() -> None:

@@ -28,10 +28,10 @@ SMALL = ("array.rows=4", "array.cols=4", "lanes=4", "dram.bus_bytes=4")
 """A machine that is built in a minute."""
 
 
-def block(machine: str, *last: Step, rows: int, groups: int = 0, is_interleaved: bool = False) -> CutChain:
+def block(machine: str, *last: Step, rows: int, groups: int = 0, **how: bool) -> CutChain:
     """An expansion and a depthwise convolution, and what follows them, in stripes of so many rows."""
     first = Step("convolution", 24), Step("depthwise", kernel=3, pads=(1, 1)), Step("convolution", 12)
-    return CutChain(machine, 0, (12, 13, 5), (Step("convolution", 12), *first, *last), rows, groups, is_interleaved)
+    return CutChain(machine, 0, (12, 13, 5), (Step("convolution", 12), *first, *last), rows, groups, **how)
 
 
 def random_model(rng: np.random.Generator) -> onnx.ModelProto:
@@ -54,7 +54,8 @@ def cut_at_random(program: NestProgram, machine: Machine, rng: np.random.Generat
     assert found
     for chain in found:
         channels = rng.choice([0, lanes, 2 * lanes])
-        stripes = Stripes(int(rng.integers(1, chain.rows + 1)), int(channels) or None, bool(rng.integers(2)))
+        how = bool(rng.integers(2)), bool(rng.integers(2))
+        stripes = Stripes(int(rng.integers(1, chain.rows + 1)), int(channels) or None, *how)
         program = in_stripes(Chain(chain.nests, program), stripes)
     return program
 
@@ -88,7 +89,13 @@ STRIPED: Mapping[str, tuple[tuple[str, ...], Sequence[CutChain]]] = {
         ("memories.act.kib=1",),
         [
             block("dw16", Step("sum", back=3), rows=3, is_interleaved=True),
-            block("dw16", Step("depthwise", kernel=5, stride=2, dilation=2, pads=(3, 1)), rows=2, groups=1),
+            block(
+                "dw16",
+                Step("depthwise", kernel=5, stride=2, dilation=2, pads=(3, 1)),
+                rows=2,
+                groups=1,
+                copies_edges=True,
+            ),
             block("dw16", Step("function"), Step("product"), Step("largest", kernel=3, stride=2), rows=1),
         ],
     ),
@@ -96,7 +103,7 @@ STRIPED: Mapping[str, tuple[tuple[str, ...], Sequence[CutChain]]] = {
         ("memories.act.kib=2",),
         [
             block("sequence16", Step("softmax"), Step("convolution", 8), rows=2),
-            block("sequence16", Step("average", kernel=2), Step("function"), rows=3),
+            block("sequence16", Step("average", kernel=2), Step("function"), rows=3, copies_edges=True),
             block("sequence16", Step("join", back=2), Step("softmax"), Step("sum"), rows=5, groups=1),
         ],
     ),
@@ -113,7 +120,7 @@ def test_hardware_and_simulator_agree_about_stripes(name: str) -> None:
         model = cut.model()
         nests = before_stripes(model, machine)
         chain = max(any_chains(nests), key=lambda found: len(found.nests))
-        stripes = Stripes(cut.rows, cut.groups * machine.lanes or None, cut.is_interleaved)
+        stripes = Stripes(cut.rows, cut.groups * machine.lanes or None, cut.is_interleaved, cut.copies_edges)
         striped = in_stripes(chain, stripes)
         assert len(striped.nests) >= len(nests.nests) + len(chain.nests)
         program = compiled_nests(striped, machine)

@@ -63,6 +63,7 @@ class CutChain:
     rows: int
     groups: int = 0  # words of channels in a group; 0: all
     is_interleaved: bool = False
+    copies_edges: bool = False
     chain: int = 0
 
     def model(self) -> onnx.ModelProto:
@@ -78,7 +79,7 @@ class CutChain:
 
     def cut(self, found: Chain) -> Stripes:
         lanes = self.on.lanes
-        return Stripes(min(self.rows, found.rows), self.groups * lanes or None, self.is_interleaved)
+        return Stripes(min(self.rows, found.rows), self.groups * lanes or None, self.is_interleaved, self.copies_edges)
 
 
 @cache
@@ -224,7 +225,15 @@ def cut_chains(draw: DrawFn) -> CutChain:
     size = draw(strategies.tuples(strategies.sampled_from(CHANNELS), integers(4, 24), integers(1, 12)))
     steps = tuple(draw(strategies.lists(step, min_size=3, max_size=7)))
     return CutChain(
-        machine, kib, size, steps, draw(integers(1, 6)), draw(integers(0, 2)), draw(booleans()), draw(integers(0, 20))
+        machine,
+        kib,
+        size,
+        steps,
+        rows=draw(integers(1, 6)),
+        groups=draw(integers(0, 2)),
+        is_interleaved=draw(booleans()),
+        copies_edges=draw(booleans()),
+        chain=draw(integers(0, 20)),
     )
 
 

@@ -143,7 +143,7 @@ def resume(
 
 def compared_columns(graph: Graph, machine: Machine) -> list[Measured]:
     """What the pass `columns` compares for a graph, with the cycles that decide."""
-    return measured(graph, machine, partial(_cycles_of, (SIDE_BY_SIDE, COLUMNS), (), machine))
+    return measured(graph, machine, partial(cycles_after, (SIDE_BY_SIDE, COLUMNS), (), machine))
 
 
 def pass_names() -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
     return run_to_program(passes.passes[passes.position(TILED_BY) + 1 :], tiles, machine, options, None)
 
 
-def _cycles_of(
+def cycles_after(
     after: Collection[str], names: tuple[str, ...], machine: Machine, network: Graph | NestProgram
 ) -> int | None:
     """The exact cycles of a network by the passes after some of them, without a search; None if it has no program."""
@@ -230,5 +230,5 @@ def _cycles_of(
         return None
 
 
-PASSES = PassList.standard(all_passes(_cycles_of))
+PASSES = PassList.standard(all_passes(cycles_after))
 """Every pass, in order: its name is what `--dump-after` takes."""

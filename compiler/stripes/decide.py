@@ -63,19 +63,20 @@ def measured(
     """The chains that may gain by stripes, with what was found of each; those that look alike are measured once."""
     here: dict[Hashable, Measured | None] = {}  # None: nothing seems worth trying
     for chain in chains(program, machine.lanes):
-        alone = _alone(chain)
-        look = _look(alone)
+        own = alone(chain)
+        look = _look(own)
         if look not in here:
-            tried = _first_ones(proposals(alone, machine), effort)
-            find = partial(_best_of, alone, tried, measure)
-            here[look] = recall(alone.program, find) if tried else None
+            tried = worth_trying(own, machine, effort)
+            find = partial(_best_of, own, tried, measure)
+            here[look] = recall(own.program, find) if tried else None
         found = here[look]
         if found is not None:
             yield chain, found
 
 
-def _first_ones(found: Sequence[Proposal], effort: int) -> list[Proposal]:
-    """As many as an effort measures, the best of each kind first."""
+def worth_trying(chain: Chain, machine: Machine, effort: int) -> list[Proposal]:
+    """As many proposals for a chain as an effort measures: the best that copy no edges, and then those that do."""
+    found = proposals(chain, machine)
     again = [proposal for proposal in found if not proposal.stripes.copies_edges]
     copied = [proposal for proposal in found if proposal.stripes.copies_edges]
     return again[: MOST_TRIED[effort]] + copied[: MOST_COPIED[effort]]
@@ -97,7 +98,7 @@ def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measu
     return best
 
 
-def _alone(chain: Chain) -> Chain:
+def alone(chain: Chain) -> Chain:
     """The chain as a program of its own: what it reads comes from the host, and its result goes there."""
     program, result = chain.program, chain.nests[-1].result.tensor
     made = dict.fromkeys(nest.result.tensor for nest in chain.nests)  # in order: what is kept is found by it

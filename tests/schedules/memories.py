@@ -4,6 +4,7 @@ python -m tests.schedules.memories                        # the first table of d
 python -m tests.schedules.memories mobilenetv2 dw16 32 16
 python -m tests.schedules.memories --least                # the second: every network of the table of cycles
 python -m tests.schedules.memories --least --long         # those of it that take minutes each, too
+python -m tests.schedules.memories --least bert-tiny sequence16 --effort 0      # one of these, sooner
 
 `least`: the smallest power of two, in KiB, with which no more of a network goes to the host than with all memory that
 the machine has. It is found by bisection with `--effort 0`, of which the tiles are those that every effort starts from.
@@ -38,7 +39,7 @@ ON_HOST_AT = 32
 """The size for which it has the nodes on the host."""
 
 LONG = (
-    "bert-tiny", "stories260k", "resnet18", "resnet50", "botnet50", "mobilenetv2", "mobilenetv3-large",
+    "bert-tiny", "stories260k", "kwt-1", "resnet18", "resnet50", "botnet50", "mobilenetv2", "mobilenetv3-large",
     "efficientnet-lite0",
 )  # fmt: skip
 """Networks that take minutes each: with 1 KiB of `act`, their programs are long."""
@@ -92,16 +93,16 @@ def least_kib(on_host: Callable[[int], int], most: int) -> int:
     return powers[at] if at < len(powers) else most
 
 
-def least_row(name: str, isa: str) -> str:
-    """The row of a network in the table with the least memory of each."""
+def least_row(name: str, isa: str, effort: int) -> str:
+    """The row of a network in the table with the least memory of each; `effort` is that of the cycles."""
     memory = load_machine(isa).memories["act"]
 
     def on_host(kib: int) -> int:
         return taken(name, isa, kib, Options(effort=0, cuts_chains=False)).on_host
 
     least = least_kib(on_host, memory.depth * memory.word_bytes // KIB_BYTES)
-    cut = {kib: taken(name, isa, kib, Options()) for kib in BESIDE_THE_LEAST}
-    whole = taken(name, isa, ON_HOST_AT, Options(cuts_chains=False))
+    cut = {kib: taken(name, isa, kib, Options(effort=effort)) for kib in BESIDE_THE_LEAST}
+    whole = taken(name, isa, ON_HOST_AT, Options(effort=effort, cuts_chains=False))
     cells = [f"{least} KiB", whole.on_host, cut[ON_HOST_AT].on_host, *(f"{cut[kib].cycles:,}" for kib in cut)]
     return f"| {name} | `{isa}` | {' | '.join(map(str, cells))} |"
 
@@ -114,12 +115,14 @@ def main() -> None:
     )
     parser.add_argument("--least", action="store_true", help="the least memory of each network of the table of cycles")
     parser.add_argument("--long", action="store_true", help="with --least: networks that take minutes each, too")
+    parser.add_argument("--effort", type=int, default=1, choices=(0, 1), help="of the cycles beside the least memory")
     arguments = parser.parse_args()
     wanted = arguments.entry
     if len(wanted) == 1:
         parser.error("expected a network and a machine")
     if arguments.least:
-        _print_least([(wanted[0], wanted[1])] if wanted else least_entries(arguments.long))
+        entries = [(wanted[0], wanted[1])] if wanted else least_entries(arguments.long)
+        _print_least(entries, arguments.effort)
         return
     sizes = [int(kib) for kib in wanted[2:]] or KIB
     print(f"| network | machine | layers | {' | '.join(f'{kib} KiB' for kib in sizes)} |")
@@ -134,12 +137,12 @@ def least_entries(with_long: bool) -> list[tuple[str, str]]:
     return [(name, isa) for name, isa in OF_CYCLES if with_long or name not in LONG]
 
 
-def _print_least(entries: Sequence[tuple[str, str]]) -> None:
+def _print_least(entries: Sequence[tuple[str, str]], effort: int) -> None:
     sizes = " | ".join(f"{kib} KiB" for kib in BESIDE_THE_LEAST)
     print(f"| network | machine | least | on the host at {ON_HOST_AT} KiB, whole | in stripes | {sizes} |")
     print(f"| --- | --- |{' ---: |' * (3 + len(BESIDE_THE_LEAST))}", flush=True)
     for name, isa in entries:
-        print(least_row(name, isa), flush=True)
+        print(least_row(name, isa, effort), flush=True)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,29 @@ def test_the_fastest_that_is_measured_is_taken() -> None:
     assert (found.before, found.after, found.stripes) == (20_000, 18_000, proposals(chain, SMALL)[1].stripes)
 
 
+def test_edges_are_copied_where_that_takes_fewest_cycles() -> None:
+    program = before_stripes(MODEL, SMALL)
+
+    def measure(nests: NestProgram) -> int:
+        NESTS.require(nests)
+        return 15_000 if any(nest.name.endswith(".edge") for nest in nests.nests) else 20_000
+
+    ((_, found),) = measured(program, SMALL, measure)
+    assert found.stripes is not None and found.stripes.copies_edges
+    cut = cut_chains(program, SMALL, measure)
+    assert "at a time with copied edges" in cut.remarks["stripes"] or "beside the next with" in cut.remarks["stripes"]
+
+
+def test_edges_are_computed_again_where_no_instruction_copies() -> None:
+    """Several instructions copy, such as a sum with nothing: all are left out that the chain does not need."""
+    needed = "requantize", "depthwise", "fill"
+    others = [name for name, of in SMALL.formats.items() if of.engine.name == "vec" and name not in needed]
+    machine = load_machine("dw16", ["memories.act.kib=32", *(f"instructions.{name}=null" for name in others)])
+    (chain,) = chains(before_stripes(MODEL, machine), machine.lanes)
+    found = proposals(chain, machine)
+    assert found and not any(proposal.stripes.copies_edges for proposal in found)
+
+
 def test_stripes_that_save_little_are_not_worth_it() -> None:
     program = before_stripes(MODEL, SMALL)
     cycles = iter([20_000, *[19_700] * 10])

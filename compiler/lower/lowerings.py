@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.compiler.graph.graph import Operator
+from tilewright.compiler.lower.block_products import lower_convolution
 from tilewright.compiler.lower.elements import (
     lower_add,
     lower_extreme,
@@ -26,13 +27,13 @@ from tilewright.compiler.lower.moves import (
 from tilewright.compiler.lower.network import Network
 from tilewright.compiler.lower.normalize import lower_normalize
 from tilewright.compiler.lower.permute import lower_permute
-from tilewright.compiler.lower.products import lower_average_pool, lower_conv
+from tilewright.compiler.lower.products import lower_average_pool
 from tilewright.compiler.lower.softmax import lower_channel_max, lower_softmax
 from tilewright.compiler.lower.transposed import lower_conv_transpose
 from tilewright.compiler.nest.nest import Nest
 
 LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
-    "conv": lower_conv,
+    "conv": lower_convolution,
     "average_pool": lower_average_pool,
     "max_pool": lower_max_pool,
     "add": lower_add,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.arithmetic import Arithmetic, arithmetic_of
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.lower.block_format import BlockFormat, block_format
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.polynomials import PolynomialFormat, Polynomials, polynomial_format
@@ -52,6 +53,7 @@ class Network:
     group: int  # words of a pixel that lie together on chip
     adds_to_sums: bool  # whether several products can make one sum
     adds_scaled: bool  # whether it can multiply a matrix, and add two tensors with a scale each
+    blocks: BlockFormat | None  # how it adds up sums of blocks of weights with a scale each
     softmax: SoftmaxFormat
     normalize: NormalizeFormat
     polynomials: PolynomialFormat | None  # how it computes functions of activations that have no tables of all values
@@ -166,6 +168,7 @@ def network_of(graph: Graph, machine: Machine) -> Network:
         vector_blocks(machine),
         adds_to_sums(machine),
         adds_scaled(machine),
+        block_format(machine),
         softmax,
         normalize_format(machine, softmax, arithmetic),
         polynomial_format(machine, arithmetic.activation),

@@ -143,7 +143,7 @@ def product_nest(name: str, operator: Operator, product: Product, macs: int, net
     if is_sum(operator.outputs[0], network):
         expr, more = integer_sum(name, operator, total, product.bias, product.bounds, product.factors, network)
     else:
-        expr, more = _requantised_sum(name, operator, total, product, network)
+        expr, more = requantised_sum(name, operator, total, product, network)
     reads = {"x": product.vector, "w": product.weights, **more}
     i, r, s = product.reduce
     terms = {"t": network.constants[product.weights.tensor].shape[TERM]} if len(product.weights.index) > 4 else {}
@@ -151,7 +151,7 @@ def product_nest(name: str, operator: Operator, product: Product, macs: int, net
     return Nest(name, operator.nodes, loops, reads, product.result, expr, macs)
 
 
-def _requantised_sum(
+def requantised_sum(
     name: str, operator: Operator, total: Expr, product: Product, network: Network
 ) -> tuple[Expr, dict[str, Access]]:
     """The sum with bias, scale and shift of each channel, and the reads of these; where it leaks, the larger of two."""

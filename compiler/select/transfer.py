@@ -61,6 +61,16 @@ class Transfers:
         )
 
 
+    def home_of_constants(self, element: IntegerType) -> str:
+        """The memory of an element type that is only loaded; empty if there is none, or tensors have a home."""
+        found = [
+            memory.name
+            for memory in self.machine.memories.values()
+            if memory.width == self.machine.lanes and memory.name in self.loads and memory.element.type == element
+        ]
+        return "" if any(name in self.stores for name in found) else next(iter(found), "")
+
+
 def find_transfers(machine: Machine) -> Transfers:
     """Every plain move between DRAM and a memory; the first of the file where several do the same."""
     loads: dict[str, InstructionFormat] = {}
@@ -78,9 +88,12 @@ def find_transfers(machine: Machine) -> Transfers:
 
 
 def home_of(transfers: Transfers, program: NestProgram, tensor: str) -> str:
-    """The memory where a buffer or constant of a program lives on chip."""
+    """The memory where a buffer or constant of a program lives on chip. A constant need not leave it."""
     buffer = program.buffers.get(tensor)
-    return transfers.home(program.constant_types[tensor] if buffer is None else buffer.type)
+    if buffer is not None:
+        return transfers.home(buffer.type)
+    element = program.constant_types[tensor]
+    return transfers.home_of_constants(element) or transfers.home(element)
 
 
 def _missing(machine: Machine, statement: str, source: str, destination: str) -> CompileError:

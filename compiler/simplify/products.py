@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator
+from tilewright.compiler.graph.graph import Operator, Quantization
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
@@ -159,10 +159,25 @@ def _as_kernel(weights: Weights, is_transposed: bool) -> Weights:
     """[K, N] (or [N, K] when transposed) as [O, I, 1, 1]."""
     values, quantization = weights.values, weights.quantization
     if not is_transposed:
-        values = np.ascontiguousarray(values.T)
         if quantization is not None and quantization.axis is not None:
-            quantization = replace(quantization, axis=1 - quantization.axis)
+            quantization = _turned(quantization, weights.values.shape)
+        values = np.ascontiguousarray(values.T)
     return Weights(values.reshape(*values.shape, 1, 1), quantization)
+
+
+def _turned(quantization: Quantization, shape: tuple[int, ...]) -> Quantization:
+    """The scales and zero points of a matrix of a shape, for the matrix with its dimensions exchanged."""
+    assert quantization.axis is not None
+    axis = 1 - quantization.axis
+    if not quantization.block:
+        return replace(quantization, axis=axis)
+    counts = list(shape)
+    counts[quantization.axis] = -(-shape[quantization.axis] // quantization.block)
+    scales, zeros = (
+        tuple(np.array(numbers).reshape(counts).T.ravel().tolist())
+        for numbers in (quantization.scales, quantization.zero_points)
+    )
+    return Quantization(scales, zeros, axis, quantization.block)
 
 
 def _scaled(weights: Weights, factor: float) -> Weights:

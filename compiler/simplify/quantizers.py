@@ -20,6 +20,9 @@ from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES, DEFAUL
 
 DEQUANTIZERS = ("dequantize", "onnx.DequantizeLinear")
 
+PRODUCTS = ("onnx.MatMul", "onnx.Gemm", "onnx.Conv")
+"""Operators whose constant second operand may have a scale for each block of it."""
+
 FLOAT32 = int(onnx.TensorProto.FLOAT)
 
 
@@ -92,7 +95,7 @@ def _dequantize_constant(
     if tensor_type.dtype not in (*COMPUTED, *SHORT, "int32"):
         expected = f"{COMPUTED_NAMES} (or an int32 constant)"
         raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected=expected)
-    if quantization.block:
+    if quantization.block and not _are_weights(operator.outputs[0], view):
         raise CompileError(operator, f"block_size = {quantization.block} has no lowering for constants", expected="0")
     meant = replace(tensor_type, quantization=quantization)
     made = Operator(operator.name, "dequantize", (source,), operator.outputs, {}, operator.nodes)
@@ -102,6 +105,11 @@ def _dequantize_constant(
     if tensor_type.dtype in SHORT:
         meant, value = replace(meant, dtype=DEFAULT_TYPE.name), value.astype(DEFAULT_TYPE.dtype)
     return Replacement((replace(made, inputs=(copy,)),), {copy: meant}, {copy: value})
+
+
+def _are_weights(name: str, view: View) -> bool:
+    """Whether products alone read a tensor, as their weights."""
+    return all(user.kind in PRODUCTS and user.inputs[1] == name for user in view.users(name))
 
 
 def only_at_an_end(tensor_type: TensorType) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
@@ -103,9 +104,26 @@ class NestLowering:
         if dot is None or self._dot is None:
             return [Stage()]
         index = self._job.cover.steps.index(dot)
+        if self._job.result is not None and index == len(self._job.cover.steps) - 1:
+            buffers[index] = self._whole_result()
+            return list(self._dot.stages(tile, buffers[index]))
         layout = self._tile_layout(tile, tile[self._space.lane], dot)
         buffers[index] = (self._new_tile(f"t{index}", dot, layout, self._dot.words_beside(tile)), layout)
         return list(self._dot.stages(tile, buffers[index]))
+
+    def _whole_result(self) -> tuple[str, Layout]:
+        """The tensor on chip that the array writes to, with a layout that goes by the nest's own loops."""
+        assert self._job.result is not None
+        access, layout = self._nest.result, self._job.result.layout
+        batch, channel, row, column = (index.constant for index in access.index)
+        own = replace(
+            layout,
+            first_batch=layout.first_batch - batch,
+            first_block=layout.first_block - channel // self._lanes,
+            first_row=layout.first_row - row,
+            first_column=layout.first_column - column,
+        )
+        return self._job.result.buffer, own
 
     # -- tiles ---------------------------------------------------------------------------------------------------------
 

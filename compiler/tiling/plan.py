@@ -15,6 +15,7 @@ from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.tiling.choice import Candidates, KnownCuts, TileChoice, candidates
+from tilewright.compiler.tiling.kept_sums import sums_for_others
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
@@ -38,6 +39,7 @@ class Plan:
     """The decisions for a program; `shapes` and `choices` have one entry for each nest."""
 
     memory: str  # where tensors that stay on chip live
+    sum_memory: str  # where those of sums do
     residency: Residency
     shapes: tuple[NestShape, ...]
     choices: tuple[TileChoice, ...]
@@ -93,7 +95,8 @@ class Planner:
         self._layers = _layers(self._nests, self._within)
         self._outputs = {tensor.name for tensor in self._nests.outputs}
         self._tensors = [self._tensors_of(position) for position in range(len(self._covers))]
-        self._everything = everything_on_chip(self._nests, self._machine, self._group, self._within)
+        self._sums = sums_for_others(selection, self._within)
+        self._everything = everything_on_chip(self._nests, self._machine, self._group, self._within, self._sums)
         self._memory = self._memory_on_chip()
         self._memories = limited(self._machine, options)
         self._shapes: dict[Hashable, NestShape] = {}  # by all that a shape follows from
@@ -137,8 +140,9 @@ class Planner:
         positions = range(len(self._covers))
         shapes = tuple([self._shape(position, residency) for position in positions])
         looks = tuple([self._look(position, residency) for position in positions])
+        sum_memory = next(map(self._home, sorted(self._sums)), self._memory)
         return Plan(
-            self._memory, residency, shapes, tuple(choices), self._within, self._live, self._layers, looks,
+            self._memory, sum_memory, residency, shapes, tuple(choices), self._within, self._live, self._layers, looks,
             self._options.arrays,
         )  # fmt: skip
 
@@ -209,7 +213,8 @@ class Planner:
         in_banks = read_in_blocks(self._covers)
         for tensor, layout in list(residency.layouts.items()):
             memory = self._memories[self._home(tensor)]
-            is_elsewhere = memory.name != self._memory or tensor in matrices or tensor in self._options.off_chip
+            is_at_home = memory.name == self._memory or tensor in self._sums
+            is_elsewhere = not is_at_home or tensor in matrices or tensor in self._options.off_chip
             longest = memory.stretch_words if tensor in in_banks else longest_buffer(memory, layout.group)
             if is_elsewhere or layout.words > longest:
                 residency = residency.without(tensor, self._live)
@@ -236,7 +241,7 @@ class Planner:
         if position in self._within:
             return WITHIN_ANOTHER
         wanted, fraction = self._options.tiles.get(self._nests.nests[position].name), self._options.budget_fraction
-        limits, taken = tuple(self._options.limits.items()), residency.words[position]
+        limits, taken = tuple(self._options.limits.items()), residency.taken(position)
         known = self._look(position, residency), limits, taken, fraction, wanted and wanted.key, self._options.arrays
         if known not in self._chosen:
             self._chosen[known] = self.candidates(position, residency).best(wanted)
@@ -263,15 +268,16 @@ class Planner:
     def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:
         nest, memory = self._nests.nests[position], self._memory
         shape = self._shape(position, residency)
-        room = self._room(shape, residency.words[position])
+        room = self._room(shape, *residency.taken(position))
         comes_in_tiles = shape.off_chip or any(each.shape.off_chip for each in shape.within)
         if residency.words[position] and (comes_in_tiles or not shape.result_on_chip):
             if room[memory].free < self._memories[memory].depth // 2:
                 raise CompileError(describe(nest), f"tensors on chip leave less than half of {memory} to tiles")
         return shape, room
 
-    def _room(self, shape: NestShape, taken: int) -> dict[str, Room]:
-        """What each memory has for tiles beside `taken` words of tensors on chip."""
+    def _room(self, shape: NestShape, taken: int, sums: int) -> dict[str, Room]:
+        """What each memory has for tiles beside so many words of tensors on chip, and of sums."""
+        of_sums = {self._home(tensor) for tensor in self._sums}
         alignments: dict[str, int] = {}
         in_banks: set[str] = set()
         for each in (shape, *(within.shape for within in shape.within)):
@@ -287,7 +293,7 @@ class Planner:
         room = {}
         for memory in self._memories.values():
             alignment = alignments.get(memory.name, 1)
-            free = memory.depth - (taken if memory.name == self._memory else 0)
+            free = memory.depth - taken * (memory.name == self._memory) - sums * (memory.name in of_sums)
             longest = memory.stretch_words if memory.name in in_banks else longest_buffer(memory, alignment)
             room[memory.name] = Room(free, longest, alignment)
         return room

@@ -2,6 +2,8 @@
 
 A tensor on chip lies whole in its memory from its first producer to its last consumer, inside the padding that its
 consumers want, so that nobody moves it. What does not fit goes through DRAM, the largest first.
+
+Most lie in one memory, that of activations. Sums that the array leaves for another nest may lie in the array's memory.
 """
 
 from __future__ import annotations
@@ -18,21 +20,36 @@ from tilewright.isa.machine.machine import Machine
 NOTHING_WITHIN: Mapping[int, int] = {}
 """Every nest is computed by itself."""
 
+NO_SUMS: Mapping[str, int] = {}
+"""No sums of the array stay on chip from nest to nest."""
+
 
 @dataclass(frozen=True)
 class Residency:
-    """Tensors that stay on chip: `layouts` by name, and the words they take while each nest runs."""
+    """Tensors that stay on chip: `layouts` by name, and the words they take while each nest runs.
+
+    Those of `sums` lie in the memory of the array's sums and take `sum_words` there; `words` counts all others.
+    """
 
     layouts: Mapping[str, Layout]
     words: tuple[int, ...]
+    sums: frozenset[str] = frozenset()
+    sum_words: tuple[int, ...] = ()
 
     def without(self, tensor: str, lives: Mapping[str, range]) -> Residency:
         """The same with one tensor less."""
-        layouts, words = dict(self.layouts), list(self.words)
+        layouts, is_sum = dict(self.layouts), tensor in self.sums
+        words = list(self.sum_words if is_sum else self.words)
         gone = layouts.pop(tensor).words
         for position in lives[tensor]:
             words[position] -= gone
-        return Residency(layouts, tuple(words))
+        if is_sum:
+            return Residency(layouts, self.words, self.sums - {tensor}, tuple(words))
+        return Residency(layouts, tuple(words), self.sums, self.sum_words)
+
+    def taken(self, position: int) -> tuple[int, int]:
+        """The words of activations and of sums that tensors take while a nest runs."""
+        return self.words[position], self.sum_words[position] if self.sum_words else 0
 
 
 def lives(program: NestProgram, within: Mapping[int, int] = NOTHING_WITHIN) -> dict[str, range]:
@@ -60,9 +77,10 @@ def wanted_border(access: Access, nest: Nest, shape: Sequence[int]) -> Border:
 
 
 def everything_on_chip(
-    program: NestProgram, machine: Machine, group: int, within: Mapping[int, int] = NOTHING_WITHIN
-) -> Residency:
-    """Every used buffer on chip, padded for all its readers."""
+    program: NestProgram, machine: Machine, group: int, within: Mapping[int, int] = NOTHING_WITHIN,
+    sums: Mapping[str, int] = NO_SUMS,
+) -> Residency:  # fmt: skip
+    """Every used buffer on chip, padded for all its readers. `sums`: those of the array, with the words of a write."""
     borders: dict[str, Border] = {}
     for nest in program.nests:
         for access in nest.reads.values():
@@ -71,15 +89,23 @@ def everything_on_chip(
                 borders[access.tensor] = borders.get(access.tensor, Border()).union(border)
     live = lives(program, within)
     layouts = {
-        name: bordered_layout(buffer.shape, machine.lanes, group, borders.get(name, Border()))
+        name: bordered_layout(buffer.shape, machine.lanes, sums.get(name, group), borders.get(name, Border()))
         for name, buffer in program.buffers.items()
         if live[name]
     }
-    changes = [0] * (len(program.nests) + 1)
-    for name, layout in layouts.items():
-        changes[live[name].start] += layout.words
-        changes[live[name].stop] -= layout.words
-    return Residency(layouts, tuple(accumulate(changes[:-1])))
+    count = len(program.nests)
+    others = {name: layout.words for name, layout in layouts.items() if name not in sums}
+    own = {name: layouts[name].words for name in sums if name in layouts}
+    return Residency(layouts, _taken(others, live, count), frozenset(own), _taken(own, live, count))
+
+
+def _taken(words: Mapping[str, int], live: Mapping[str, range], count: int) -> tuple[int, ...]:
+    """The words that tensors take in all while each of so many nests runs."""
+    changes = [0] * (count + 1)
+    for name, size in words.items():
+        changes[live[name].start] += size
+        changes[live[name].stop] -= size
+    return tuple(accumulate(changes[:-1]))
 
 
 def evict_largest(residency: Residency, position: int, live: Mapping[str, range]) -> Residency | None:

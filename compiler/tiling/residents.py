@@ -43,7 +43,7 @@ class Fills:
 class Residents:
     """The tensors on chip at this point of the program.
 
-    All of them live in `memory`, those of `in_banks` each within one bank.
+    All of them live in `memory`, but for sums, which live in `sum_memory`; those of `in_banks` each within one bank.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Residents:
         nests: NestProgram,
         residency: Residency,
         memory: str,
+        sum_memory: str,
         in_banks: Collection[str],
         fills: Fills,
         builder: TileBuilder,
@@ -59,6 +60,7 @@ class Residents:
         self._nests = nests
         self._residency = residency
         self._memory = memory
+        self._sum_memory = sum_memory
         self._in_banks = in_banks
         self._fills = fills
         self._builder = builder
@@ -74,7 +76,8 @@ class Residents:
         """A buffer for a tensor that is not there yet."""
         layout = self._residency.layouts[tensor]
         is_in_bank = tensor in self._in_banks
-        buffer = self._builder.buffer(tensor, self._memory, layout.words, layout.group, is_in_bank=is_in_bank)
+        memory = self._sum_memory if tensor in self._residency.sums else self._memory
+        buffer = self._builder.buffer(tensor, memory, layout.words, layout.group, is_in_bank=is_in_bank)
         held = Whole(buffer, layout)
         self.tensors[tensor] = held
         return held
@@ -86,6 +89,8 @@ class Residents:
 
     def set_border(self, tensor: str, position: int) -> None:
         """Fill a tensor's padding with the value that its next reader at or after a nest expects there."""
+        if tensor in self._residency.sums:
+            return  # no reader reaches beyond them, and the array writes whole words
         readers = self._readers.get(tensor, [])
         for nest in (self._nests.nests[reader] for reader in readers if reader >= position):
             for access in nest.reads.values():

@@ -63,8 +63,9 @@ class _Lowering:
         self._fills = Fills(selector, self._builder)
         self._dram = DramTensors(self._machine, self._nests, self._builder)
         self._residents = Residents(
-            self._nests, plan.residency, plan.memory, read_in_blocks(self._covers), self._fills, self._builder
-        )
+            self._nests, plan.residency, plan.memory, plan.sum_memory, read_in_blocks(self._covers), self._fills,
+            self._builder,
+        )  # fmt: skip
 
     def program(self, positions: range) -> TileProgram:
         for tensor in self._plan.residency.layouts:

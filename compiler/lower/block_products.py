@@ -1,0 +1,246 @@
+"""Products whose weights have a scale for each block along the sum: a sum for each block, times its scale, added up.
+
+    sums[o, b] = sum(x[i] * w[o, i])  for i in block b            a nest for each block, on the array
+    y[o] = requantized(sum(sums[o, b] * scale[o, b]))             one nest, in the vector engine
+
+The scales of a channel are integers in one unit, a power of two of a step of the result. They are as large as the
+machine's type of scales allows, and as the type of sums has room for the sum of all blocks. All else is exact, with one
+rounding at the end, as in a product with one scale for each channel.
+
+Example, two blocks whose sums count 0.5 and 0.3 steps, with scales of 8 bits: 128 and 77, in units of 1/256 of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import CHANNEL, ROW, Operator, spread_scales
+from tilewright.compiler.lower.block_format import BlockFormat
+from tilewright.compiler.lower.integers import is_sum
+from tilewright.compiler.lower.network import WORTH_A_REMARK, Network, affine, result_loops, result_scales
+from tilewright.compiler.lower.products import Product, integer_bias, lower_conv, requantised_sum
+from tilewright.compiler.nest.expressions import source, sum_of_products
+from tilewright.compiler.nest.nest import Access, Buffer, Nest
+from tilewright.isa.language.numeric import Interval
+
+SHARE = 4
+"""Sums of all blocks take at most one part of so many of their memory: those of the next part are computed beside."""
+
+
+def lower_convolution(operator: Operator, network: Network) -> list[Nest]:
+    """A product with constant weights, whose scales are one, one for each output channel, or one for each block."""
+    quantization = network.graph.tensors[operator.inputs[1]].quantization
+    if quantization is None or not quantization.block:
+        return lower_conv(operator, network)
+    found = _require_form(operator, network)
+    blocks = _blocks_of(operator, network, found)
+    return [
+        nest
+        for part in _parts_of(operator, blocks, network, found)
+        for nest in _nests_of(operator, part, blocks, network)
+    ]
+
+
+def _require_form(operator: Operator, network: Network) -> BlockFormat:
+    """The machine's format; raises CompileError for what has no lowering."""
+    quantization = network.graph.tensors[operator.inputs[1]].quantization
+    assert quantization is not None
+    block = f"its weights have a scale for each block of {quantization.block}"
+    if network.blocks is None:
+        expected = "an instruction that does, `wrap(sum(a * w), acc)` with `a` in acc, as llm16 has"
+        raise CompileError(operator, f"{block}, and no instruction adds up sums of blocks", expected=expected)
+    attributes = operator.attributes
+    is_plain = (1, 1) == network.graph.constants[operator.inputs[1]].shape[ROW:] == attributes["strides"]
+    if not is_plain or attributes["group"] != 1 or any(attributes["pads"]):
+        raise CompileError(operator, f"{block}, and it has windows or groups", expected="a matrix product")
+    if quantization.axis != CHANNEL:
+        raise CompileError(operator, f"{block} of outputs", expected="blocks along the sum")
+    vector = network.lanes * network.group
+    if quantization.block % vector:
+        raise CompileError(operator, block, expected=f"a multiple of {vector}, the channels of a vector")
+    if is_sum(operator.outputs[0], network):
+        raise CompileError(operator, f"{block}, and its result is sums", expected="a result with a scale")
+    return network.blocks
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """The weights in blocks along the sum, and what each output channel needs."""
+
+    weights: NDArray[np.int64]  # [O, I], less their zero points
+    block: int
+    scales: NDArray[np.int64]  # [O, B]
+    bounds: NDArray[np.int64]  # [2, O, B]: least and greatest sum
+    bias: NDArray[np.int64]  # [O], in units
+    units: NDArray[np.float64]  # [O]: steps of the result
+
+    @property
+    def count(self) -> int:
+        return self.scales.shape[1]
+
+
+def _blocks_of(operator: Operator, network: Network, found: BlockFormat) -> _Blocks:
+    name = operator.inputs[1]
+    quantization = network.graph.tensors[name].quantization
+    assert quantization is not None
+    values = network.graph.constants[name]
+    real, zeros = (numbers[..., 0, 0] for numbers in spread_scales(quantization, values.shape))
+    weights = values[..., 0, 0].astype(np.int64) - np.rint(zeros).astype(np.int64)
+    starts = np.arange(0, weights.shape[1], quantization.block)
+    x_scale, x_zero = network.quantization(operator.inputs[0])
+    y_scales = np.broadcast_to(result_scales(network.graph.tensors[operator.outputs[0]]), weights.shape[:1])
+    factors = real[:, starts] * x_scale / y_scales[:, None]
+    limits = network.arithmetic.activation.interval
+    positive = np.add.reduceat(np.maximum(weights, 0), starts, axis=1)
+    totals = np.add.reduceat(weights, starts, axis=1)
+    negative = totals - positive
+    bounds = np.stack([positive * limits.low + negative * limits.high, positive * limits.high + negative * limits.low])
+    offsets = integer_bias(operator, y_scales, network)
+    shifts = _shifts(factors, bounds, x_zero * (factors * totals).sum(axis=1), offsets, network, found)
+    scales = np.rint(np.ldexp(factors, shifts[:, None])).astype(np.int64)
+    units = np.ldexp(1.0, -shifts)
+    bias = integer_bias(operator, units * y_scales, network) - x_zero * (scales * totals).sum(axis=1)
+    made = scales.astype(np.float64) * units[:, None]
+    _remark_on_precision(operator, factors, made, bounds, network)
+    return _Blocks(weights, quantization.block, scales, bounds, bias, units)
+
+
+def _shifts(
+    factors: NDArray[np.float64], bounds: NDArray[np.int64], offset: NDArray[np.float64], bias: NDArray[np.int64],
+    network: Network, found: BlockFormat,
+) -> NDArray[np.int64]:  # fmt: skip
+    """[O]: a scale is its factor times two to the power of this; as many bits as scales and the sum of all have."""
+    most = network.arithmetic.sum.interval.high
+    reach = np.maximum(np.abs(bounds).max(axis=0), 1)
+    beyond = 2 * network.arithmetic.activation.interval.span  # a bias that is larger gives the limit in any case
+    total = (factors * reach).sum(axis=1) + np.abs(offset) + np.minimum(np.abs(bias), beyond)
+    with np.errstate(divide="ignore"):
+        room = np.minimum(found.scale.interval.high / factors.max(axis=1), (most - reach.sum(axis=1)) / total)
+    _, exponents = np.frexp(np.where(np.isfinite(room), room, 1.0))
+    return np.minimum(exponents.astype(np.int64) - 1, network.from_sums.max_shift)
+
+
+def _remark_on_precision(
+    operator: Operator, factors: NDArray[np.float64], made: NDArray[np.float64], bounds: NDArray[np.int64],
+    network: Network,
+) -> None:  # fmt: skip
+    """A remark where the integers that scales become leave results far off."""
+    reach = np.abs(bounds).max(axis=0)
+    off, total = ((each * reach).sum(axis=1) for each in (np.abs(made - factors), factors))
+    steps = float((off / np.maximum(total, 1e-300)).max()) * network.arithmetic.activation.interval.span
+    if steps > WORTH_A_REMARK:
+        network.remarks[f"precision of {operator.name}"] = (
+            f"the scales of its blocks are integers, and leave results up to {steps:.2g} steps off"
+        )
+
+
+# -- nests -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the result whose sums are in memory together."""
+
+    name: str
+    channels: range
+    rows: range
+    columns: range
+
+
+def _parts_of(operator: Operator, blocks: _Blocks, network: Network, found: BlockFormat) -> Iterator[_Part]:
+    """As large as the memory has room for; pixels are divided where those of one weight tile have none."""
+    batches, channels, rows, columns = network.shape(operator.outputs[0])
+    room = max(1, found.words // SHARE // (blocks.count * batches * found.tile_words))  # tiles of a pixel
+    width = min(columns, room)
+    height = min(rows, room // width)
+    step = room // (width * height) * found.tile_words * network.lanes
+    corners = [
+        (o, y, x) for y in range(0, rows, height) for x in range(0, columns, width) for o in range(0, channels, step)
+    ]
+    for number, (o, y, x) in enumerate(corners):
+        name = operator.name if len(corners) == 1 else f"{operator.name}.part{number}"
+        yield _Part(
+            name,
+            range(o, min(o + step, channels)),
+            range(y, min(y + height, rows)),
+            range(x, min(x + width, columns)),
+        )
+
+
+def _nests_of(operator: Operator, part: _Part, blocks: _Blocks, network: Network) -> Iterator[Nest]:
+    """The sums of each block, and what becomes of them."""
+    batches = network.shape(operator.outputs[0])[0]
+    trips = (batches, len(part.channels), len(part.rows), len(part.columns))
+    shape = (batches, len(part.channels), blocks.count * len(part.rows), len(part.columns))
+    sums = network.add_buffer(f"{part.name}.sums", shape)
+    network.buffers[sums] = Buffer(sums, shape, network.arithmetic.sum)
+    own = slice(part.channels.start, part.channels.stop)
+    for number in range(blocks.count):
+        yield _sums_of_block(operator, part, number, blocks, sums, trips, network)
+    scales = network.add_constant(f"{part.name}.blocks", blocks.scales[None, own, :, None], network.blocks.scale)  # type: ignore[union-attr]
+    bounds = (blocks.bounds[:, own] * blocks.scales[own]).sum(axis=2)
+    reads = {
+        "sums": Access(
+            sums, (affine(("n", 1)), affine(("o", 1)), affine(("y", 1), ("b", len(part.rows))), affine(("x", 1)))
+        ),
+        "blocks": Access(scales, (affine(), affine(("o", 1)), affine(("b", 1)), affine())),
+    }
+    each = Interval(int(blocks.bounds[0, own].min()), int(blocks.bounds[1, own].max()))
+    bound = Interval(int(bounds[0].min()), int(bounds[1].max()))
+    total = sum_of_products(source("sums", each), source("blocks", network.values(scales)), bound)
+    y = network.buffer_of[operator.outputs[0]]
+    corner = (0, part.channels.start, part.rows.start, part.columns.start)
+    result = Access(
+        y, tuple(affine((loop, 1), constant=at) for loop, at in zip(("n", "o", "y", "x"), corner, strict=True))
+    )
+    leak = operator.attributes.get("leak", ())
+    product = Product(
+        (), reads["blocks"], trips, reads["sums"], result, blocks.bias[own], blocks.units[own], bounds, 0, leak
+    )
+    expr, more = requantised_sum(part.name, operator, total, product, network)
+    yield Nest(part.name, operator.nodes, result_loops(trips, b=blocks.count), {**reads, **more}, result, expr, 0)
+
+
+def _sums_of_block(
+    operator: Operator, part: _Part, number: int, blocks: _Blocks, sums: str, trips: tuple[int, ...], network: Network
+) -> Nest:
+    """The sums of one block, in rows of their own."""
+    first = number * blocks.block
+    own = slice(part.channels.start, part.channels.stop)
+    values = blocks.weights[own, first : first + blocks.block, None, None]
+    name = f"{part.name}.block{number}"
+    weights = network.add_constant(f"{name}.weight", values, network.arithmetic.weight)
+    bounds = blocks.bounds[:, own, number]
+    total = sum_of_products(
+        network.activation("x"),
+        source("w", network.values(weights)),
+        Interval(int(bounds[0].min()), int(bounds[1].max())),
+    )
+    x = network.buffer_of[operator.inputs[0]]
+    reads = {
+        "x": Access(
+            x,
+            (
+                affine(("n", 1)),
+                affine(("i", 1), constant=first),
+                affine(("y", 1), constant=part.rows.start),
+                affine(("x", 1), constant=part.columns.start),
+            ),
+        ),
+        "w": Access(weights, (affine(("o", 1)), affine(("i", 1)), affine(), affine())),
+    }
+    result = Access(
+        sums,
+        (affine(("n", 1)), affine(("o", 1)), affine(("y", 1), constant=number * len(part.rows)), affine(("x", 1))),
+    )
+    loops = result_loops(trips, i=values.shape[1])
+    macs = values.size * trips[0] * trips[2] * trips[3]
+    return Nest(name, operator.nodes, loops, reads, result, total, macs, layer=operator.name)

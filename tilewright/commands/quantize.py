@@ -44,6 +44,14 @@ def quantize_command(
             "--weights", metavar="TYPE", help="The type of weights of products, such as int4; default: eight bits."
         ),
     ] = None,
+    block: Annotated[
+        int,
+        typer.Option(
+            "--block",
+            metavar="COUNT",
+            help="How many weights of a channel of MatMul and Gemm share a scale: 16, 32, 64 or 128; default: all.",
+        ),
+    ] = 0,
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,6 +85,7 @@ def quantize_command(
             percentile=DEFAULT_PERCENTILE if percentile is None else percentile,
             activations=activations or DEFAULT_TYPE.name,
             weights=weights or DEFAULT_TYPE.name,
+            block=block,
             shapes=parse_shapes(shape or ()),
             seed=seed,
             keep=keep or (),
@@ -107,6 +116,7 @@ def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
         "method": quantized.method,
         "activations": quantized.activations,
         "weights": quantized.weights,
+        "block": quantized.block,
         "samples": quantized.samples,
         "seed": quantized.seed,
         "warnings": list(quantized.warnings),
@@ -190,8 +200,10 @@ def _losing(summary: dict[str, Any]) -> str:
 def _calibrated(summary: dict[str, Any]) -> str:
     count = summary["samples"]
     types = summary["activations"]
-    if summary["weights"] != types:
+    if summary["weights"] != types or summary["block"]:
         types = f"{types}, {summary['weights']} weights"
+    if summary["block"]:
+        types = f"{types} in blocks of {summary['block']}"
     return f"{types}, {summary['method']} over {count} sample{'s' * (count != 1)}"
 
 

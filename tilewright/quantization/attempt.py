@@ -27,6 +27,7 @@ class Settings:
     percentile: float
     activations: str
     weights: str
+    block: int = 0  # rows of a matrix that share a scale; 0: all of a channel
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,8 @@ class Network:
     def quantized_but(self, kept: Iterable[str]) -> tuple[onnx.ModelProto, tuple[LayerNoise, ...]]:
         """The network in QDQ form but for some nodes, and its noise."""
         prepared, name = self.model.prepared, self.model.name
-        made = quantize_model(
-            prepared, self.ranges, self.settings.activations, name, frozenset(kept), self.settings.weights
-        )
+        types = self.settings.activations, name, frozenset(kept), self.settings.weights, self.settings.block
+        made = quantize_model(prepared, self.ranges, *types)
         names = dequantized_names(prepared, made)
         return made, measure_noise(prepared, made, names, self.settings.samples, name)
 

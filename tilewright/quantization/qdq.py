@@ -25,6 +25,7 @@ from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, STORED_TYPES
+from tilewright.quantization.blocks import in_blocks
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.narrow_weights import PRODUCTS, limit_weights, product_weights
 from tilewright.quantization.ranges import Range
@@ -70,15 +71,17 @@ def quantize_model(
     name: str,
     kept: Set[str] = frozenset(),
     weights: str = DEFAULT_TYPE.name,
+    block: int = 0,
 ) -> onnx.ModelProto:
-    """The network in QDQ form, but for `kept` nodes and tensors without a range.
+    """The network in QDQ form, but for `kept` nodes and tensors without a range; matrices in blocks of a size.
 
     Raises CompileError for one that has nothing to quantise.
     """
     from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, TensorData, TensorsData
 
-    if not {activations, weights} <= {*BYTES} and opset_of(model) < WRITTEN_OPSET:
-        model = convert(model, name, WRITTEN_OPSET)  # the first that has other types
+    if (block or not {activations, weights} <= {*BYTES}) and opset_of(model) < WRITTEN_OPSET:
+        model = convert(model, name, WRITTEN_OPSET)  # the first that has other types, and blocks
+    before = model
     if weights != DEFAULT_TYPE.name:
         model = _with_limits(model, weights)
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -119,7 +122,8 @@ def quantize_model(
                     _mark(quantizer, node, constants, ranks)
             quantizer.quantize_model()
             _read_in_eight_bits(quantizer.model.model.graph, captured)
-            return _finished(quantizer.model.model)
+            made = quantizer.model.model
+            return _finished(in_blocks(made, before, weights, block) if block else made)
         except Exception as error:  # whatever its operators' quantisers raise
             raise CompileError(name, f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
 

@@ -14,6 +14,7 @@ from tilewright.errors import InputError
 from tilewright.files.whole import write_file
 from tilewright.isa.program.stored_types import DEFAULT_TYPE, WEIGHTS
 from tilewright.quantization.attempt import Settings, calibrated
+from tilewright.quantization.blocks import SIZES
 from tilewright.quantization.chosen_masks import CHOICE
 from tilewright.quantization.costly_ranges import CostlyRange, costly_ranges
 from tilewright.quantization.finer import InPieces, as_one, made_finer
@@ -40,6 +41,7 @@ class QuantizedModel:
     method: str
     activations: str
     weights: str
+    block: int  # of matrices; 0: none
     samples: int
     seed: int | None  # of random samples
     kept: tuple[Kept, ...]  # what stays float although it could be quantised
@@ -93,6 +95,7 @@ def quantize(
     method: str = "minmax",
     activations: str = DEFAULT_TYPE.name,
     weights: str = DEFAULT_TYPE.name,
+    block: int = 0,
     percentile: float = DEFAULT_PERCENTILE,
     shapes: Shapes | None = None,
     seed: int = 0,
@@ -102,8 +105,9 @@ def quantize(
     """Quantise a float ONNX model to integers in QDQ form: of eight bits, or as `activations` and `weights` say.
 
     `calibration` is a `.npz` file, arrays by input, or "random" (then `seed` counts, and only cycles have a meaning);
-    `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`, `weights` one of `WEIGHTS`; `shapes`
-    the sizes of inputs that the model leaves open. `keep` names nodes or operators that stay float; "auto" stands for
+    `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`, `weights` one of `WEIGHTS`; `block`
+    how many weights of a channel of MatMul and Gemm share a scale, one of `SIZES`, 0 for all of them; `shapes` the
+    sizes of inputs that the model leaves open. `keep` names nodes or operators that stay float; "auto" stands for
     those that hurt most, where the outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is
     an error. The same arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
     """
@@ -111,9 +115,11 @@ def quantize(
         raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
     if weights not in WEIGHTS:
         raise InputError(f"no type of weights {weights!r}; there are: {', '.join(WEIGHTS)}")
+    if block not in (0, *SIZES):
+        raise InputError(f"no blocks of {block} weights; there are: {', '.join(map(str, SIZES))}")
     float_model = read_float_model(model, shapes, keep)
     samples = read_samples(calibration, float_model.inputs, seed)
-    network = calibrated(float_model, Settings(samples, method, percentile, activations, weights))
+    network = calibrated(float_model, Settings(samples, method, percentile, activations, weights, block))
     _require_same_function(float_model, samples)
     kept = list(named_nodes(float_model.prepared, [each for each in keep if each != AUTO]))
     named = frozenset(node for each in kept for node in each.nodes)
@@ -128,7 +134,7 @@ def quantize(
     costly = () if samples.seed is not None else costly_ranges(float_model.prepared, layers, steps, samples, name)
     count, alike = len(samples), float_model.alike
     made = QuantizedModel(
-        content, layers, method, activations, weights, count, samples.seed, tuple(kept), alike, pieces, costly
+        content, layers, method, activations, weights, block, count, samples.seed, tuple(kept), alike, pieces, costly
     )
     if strict and costly:
         worst = max(costly, key=lambda each: each.costs_db)

@@ -1,0 +1,114 @@
+"""Weights with a scale for each block along the sum: those of matrix products in QDQ form, quantised again.
+
+A block's scale is the one of some, from its largest weight downwards, with the least sum of squared differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.program.stored_types import STORED_TYPES
+
+SIZES = (16, 32, 64, 128)
+"""The sizes of blocks that are made."""
+
+LEAST, TRIED = 0.6, 41
+"""The smallest scale that is tried, in parts of that with which the largest weight fits, and how many are tried."""
+
+
+def in_blocks(quantized: onnx.ModelProto, floats: onnx.ModelProto, weights: str, block: int) -> onnx.ModelProto:
+    """The network in QDQ form, with constant matrices of MatMul and Gemm in blocks of so many rows of their sum.
+
+    `floats` is the network before, which has the weights; nodes are known by their names.
+    """
+    made = onnx.ModelProto()
+    made.CopyFrom(quantized)
+    real = {tensor.name: tensor for tensor in floats.graph.initializer}
+    before = {node.name: node for node in floats.graph.node}
+    constants = {tensor.name: tensor for tensor in made.graph.initializer}
+    dequantizers = {node.output[0]: node for node in made.graph.node if node.op_type == "DequantizeLinear"}
+    done = set()
+    for node in made.graph.node:
+        axis = _summed_axis(node)
+        source = before.get(node.name)
+        if axis is None or source is None or source.input[1] not in real or node.input[1] not in dequantizers:
+            continue
+        reader = dequantizers[node.input[1]]
+        matrix = numpy_helper.to_array(real[source.input[1]]).astype(np.float64)
+        if matrix.ndim != 2 or reader.input[0] in done:
+            continue
+        done.add(reader.input[0])
+        codes, scales = quantized_blocks(matrix, axis, block, STORED_TYPES[weights].values)
+        _write(reader, codes, scales, axis, block, weights, constants)
+    _drop_unread(made)
+    return made
+
+
+def quantized_blocks(
+    values: NDArray[np.float64], axis: int, block: int, held: IntegerType
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Integers for a matrix, and the scale of each block along an axis; the last block may be shorter.
+
+    Example: 70 rows and 3 columns in blocks of 32 along axis 0 have scales of [3, 3].
+    """
+    rows = np.moveaxis(values, axis, 0)
+    starts = range(0, rows.shape[0], block)
+    pairs = [_block(rows[start : start + block], held) for start in starts]
+    codes = np.concatenate([integers for integers, _ in pairs])
+    scales = np.stack([scale for _, scale in pairs])
+    return np.moveaxis(codes, 0, axis), np.moveaxis(scales, 0, axis)
+
+
+def _block(values: NDArray[np.float64], held: IntegerType) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Integers for the rows of one block, and the scale of each column."""
+    low, high = held.interval.low, held.interval.high
+    largest = np.maximum(values.max(axis=0, initial=0) / high, values.min(axis=0, initial=0) / low)
+    best, least = np.where(largest > 0, largest, 1).astype(np.float32), np.full(largest.shape, np.inf)
+    for part in np.linspace(1, LEAST, TRIED):
+        scale = np.where(largest > 0, largest * part, 1).astype(np.float32)
+        nearest = np.clip(np.rint(values / scale), low, high) * scale
+        squares = ((nearest - values) ** 2).sum(axis=0)
+        best, least = np.where(squares < least, scale, best), np.minimum(squares, least)
+    return np.clip(np.rint(values / best), low, high).astype(np.int64), best
+
+
+def _summed_axis(node: onnx.NodeProto) -> int | None:
+    """The dimension of a matrix that a product sums over; None for other nodes."""
+    if node.op_type == "MatMul":
+        return 0
+    if node.op_type != "Gemm":
+        return None
+    return 1 if any(attribute.name == "transB" and attribute.i for attribute in node.attribute) else 0
+
+
+def _write(
+    reader: onnx.NodeProto, codes: NDArray[np.int64], scales: NDArray[np.float32], axis: int, block: int, weights: str,
+    constants: Mapping[str, onnx.TensorProto],
+) -> None:  # fmt: skip
+    """Put integers and scales in place of those that a DequantizeLinear reads."""
+    element = onnx.TensorProto.DataType.Value(weights.upper())
+    name, scale = reader.input[:2]
+    constants[name].CopyFrom(helper.make_tensor(name, element, codes.shape, codes.ravel().tolist()))
+    constants[scale].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(scales), scale))
+    del reader.input[2:]
+    del reader.attribute[:]
+    reader.attribute.extend([helper.make_attribute("axis", axis), helper.make_attribute("block_size", block)])
+
+
+def _drop_unread(model: onnx.ModelProto) -> None:
+    """Remove constants that no node reads, such as zero points of what has none now."""
+    outputs = {value.name for value in model.graph.output}
+    inner = [
+        graph for node in model.graph.node for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)
+    ]
+    nodes = [*model.graph.node, *(node for graph in inner for node in graph.node)]
+    read = {name for node in nodes for name in node.input} | outputs
+    kept = [tensor for tensor in model.graph.initializer if tensor.name in read]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)

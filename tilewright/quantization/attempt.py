@@ -10,6 +10,7 @@ import onnx
 from tilewright.isa.program.stored_types import STORED_TYPES
 from tilewright.quantization.float_model import FloatModel, inferred
 from tilewright.quantization.islands import inner_tensors, ranges_of_choices, with_masks
+from tilewright.quantization.moments import Moments, moments
 from tilewright.quantization.noise import LayerNoise, measure_noise
 from tilewright.quantization.qdq import dequantized_names, quantize_model
 from tilewright.quantization.ranges import Range, find_ranges
@@ -37,12 +38,13 @@ class Network:
     model: FloatModel
     ranges: Mapping[str, Range]
     settings: Settings
+    read: Moments  # of what products read; none without blocks
 
     def quantized_but(self, kept: Iterable[str]) -> tuple[onnx.ModelProto, tuple[LayerNoise, ...]]:
         """The network in QDQ form but for some nodes, and its noise."""
         prepared, name = self.model.prepared, self.model.name
         types = self.settings.activations, name, frozenset(kept), self.settings.weights, self.settings.block
-        made = quantize_model(prepared, self.ranges, *types)
+        made = quantize_model(prepared, self.ranges, *types, self.read)
         names = dequantized_names(prepared, made)
         return made, measure_noise(prepared, made, names, self.settings.samples, name)
 
@@ -66,4 +68,5 @@ def calibrated(model: FloatModel, settings: Settings) -> Network:
     ranges = with_masks(prepared, ranges_of_choices(prepared, found), samples, name)
     bits = STORED_TYPES[settings.activations].values.bits
     joined = join_ranges(prepared, even_ranges(prepared, join_steps(model.alike, ranges), bits))
-    return Network(model, joined, settings)
+    read = moments(prepared, samples, name) if settings.block else {}
+    return Network(model, joined, settings, read)

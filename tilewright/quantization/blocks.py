@@ -1,6 +1,8 @@
 """Weights with a scale for each block along the sum: those of matrix products in QDQ form, quantised again.
 
 A block's scale is the one of some, from its largest weight downwards, with the least sum of squared differences.
+Weights are rounded one row after the other, and the rows after it make up for what a row is off, as far as they are
+multiplied by values that go with its own (GPTQ, arXiv:2210.17323, algorithm 1: H is the moments of what is multiplied).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from onnx import helper, numpy_helper
 
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.program.stored_types import STORED_TYPES
+from tilewright.quantization.moments import Moments
 
 SIZES = (16, 32, 64, 128)
 """The sizes of blocks that are made."""
@@ -21,11 +24,17 @@ SIZES = (16, 32, 64, 128)
 LEAST, TRIED = 0.6, 41
 """The smallest scale that is tried, in parts of that with which the largest weight fits, and how many are tried."""
 
+DAMPING = 0.01
+"""What is added to the moments of each row, in parts of their mean: the samples are few."""
 
-def in_blocks(quantized: onnx.ModelProto, floats: onnx.ModelProto, weights: str, block: int) -> onnx.ModelProto:
+
+def in_blocks(
+    quantized: onnx.ModelProto, floats: onnx.ModelProto, weights: str, block: int, read: Moments
+) -> onnx.ModelProto:
     """The network in QDQ form, with constant matrices of MatMul and Gemm in blocks of so many rows of their sum.
 
     `floats` is the network before, which has the weights; nodes are known by their names.
+    `read` is of what they multiply.
     """
     made = onnx.ModelProto()
     made.CopyFrom(quantized)
@@ -44,29 +53,48 @@ def in_blocks(quantized: onnx.ModelProto, floats: onnx.ModelProto, weights: str,
         if matrix.ndim != 2 or reader.input[0] in done:
             continue
         done.add(reader.input[0])
-        codes, scales = quantized_blocks(matrix, axis, block, STORED_TYPES[weights].values)
+        held = STORED_TYPES[weights].values
+        codes, scales = quantized_blocks(np.moveaxis(matrix, axis, 0), block, held, read.get(source.input[0]))
+        codes, scales = (np.moveaxis(each, 0, axis) for each in (codes, scales))
         _write(reader, codes, scales, axis, block, weights, constants)
     _drop_unread(made)
     return made
 
 
 def quantized_blocks(
-    values: NDArray[np.float64], axis: int, block: int, held: IntegerType
+    matrix: NDArray[np.float64], block: int, held: IntegerType, moments: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Integers for a matrix, and the scale of each block along an axis; the last block may be shorter.
+    """Integers for a matrix [K, N], and the scale of each block along K, which may be shorter at the end.
 
-    Example: 70 rows and 3 columns in blocks of 32 along axis 0 have scales of [3, 3].
+    `moments` [K, K] are of what it is multiplied by; without them every weight is rounded to the nearest.
+    Example: 70 rows and 3 columns in blocks of 32 have scales of [3, 3].
     """
-    rows = np.moveaxis(values, axis, 0)
-    starts = range(0, rows.shape[0], block)
-    pairs = [_block(rows[start : start + block], held) for start in starts]
-    codes = np.concatenate([integers for integers, _ in pairs])
-    scales = np.stack([scale for _, scale in pairs])
-    return np.moveaxis(codes, 0, axis), np.moveaxis(scales, 0, axis)
+    left = matrix.copy()
+    count = len(left)
+    factors = np.eye(count) if moments is None else _factors(moments)
+    codes, scales = np.zeros(left.shape, np.int64), []
+    for start in range(0, count, block):
+        own = slice(start, min(start + block, count))
+        scale = _scales(left[own], held)
+        off = np.zeros(left[own].shape)
+        for row in range(own.start, own.stop):
+            codes[row] = np.clip(np.rint(left[row] / scale), held.interval.low, held.interval.high)
+            off[row - start] = (left[row] - codes[row] * scale) / factors[row, row]
+            left[row + 1 : own.stop] -= np.outer(factors[row, row + 1 : own.stop], off[row - start])
+        left[own.stop :] -= factors[own, own.stop :].T @ off
+        scales.append(scale)
+    return codes, np.stack(scales)
 
 
-def _block(values: NDArray[np.float64], held: IntegerType) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Integers for the rows of one block, and the scale of each column."""
+def _factors(moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The upper triangular matrix U with UᵀU = (moments + damping)⁻¹."""
+    damping = DAMPING * np.trace(moments) / len(moments) or 1.0
+    inverse = np.linalg.inv(moments + damping * np.eye(len(moments)))
+    return np.linalg.cholesky((inverse + inverse.T) / 2).T
+
+
+def _scales(values: NDArray[np.float64], held: IntegerType) -> NDArray[np.float32]:
+    """The scale of each column of a block."""
     low, high = held.interval.low, held.interval.high
     largest = np.maximum(values.max(axis=0, initial=0) / high, values.min(axis=0, initial=0) / low)
     best, least = np.where(largest > 0, largest, 1).astype(np.float32), np.full(largest.shape, np.inf)
@@ -75,7 +103,7 @@ def _block(values: NDArray[np.float64], held: IntegerType) -> tuple[NDArray[np.i
         nearest = np.clip(np.rint(values / scale), low, high) * scale
         squares = ((nearest - values) ** 2).sum(axis=0)
         best, least = np.where(squares < least, scale, best), np.minimum(squares, least)
-    return np.clip(np.rint(values / best), low, high).astype(np.int64), best
+    return best
 
 
 def _summed_axis(node: onnx.NodeProto) -> int | None:

@@ -9,6 +9,7 @@ nodes that the compiler takes together nothing is quantised.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, STORED_TYPES
 from tilewright.quantization.blocks import in_blocks
 from tilewright.quantization.gemm import has_plain_bias
+from tilewright.quantization.moments import Moments
 from tilewright.quantization.narrow_weights import PRODUCTS, limit_weights, product_weights
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.silent import silent
@@ -72,6 +74,7 @@ def quantize_model(
     kept: Set[str] = frozenset(),
     weights: str = DEFAULT_TYPE.name,
     block: int = 0,
+    read: Moments = MappingProxyType({}),
 ) -> onnx.ModelProto:
     """The network in QDQ form, but for `kept` nodes and tensors without a range; matrices in blocks of a size.
 
@@ -123,7 +126,7 @@ def quantize_model(
             quantizer.quantize_model()
             _read_in_eight_bits(quantizer.model.model.graph, captured)
             made = quantizer.model.model
-            return _finished(in_blocks(made, before, weights, block) if block else made)
+            return _finished(in_blocks(made, before, weights, block, read) if block else made)
         except Exception as error:  # whatever its operators' quantisers raise
             raise CompileError(name, f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
 

@@ -53,20 +53,31 @@ def test_matrices_have_a_scale_for_each_block_along_the_sum(turned: bool) -> Non
 
 def test_blocks_come_nearer_than_channels() -> None:
     x = {"x": np.random.default_rng(4).normal(size=(8, 2, SUMMED)).astype(np.float32)}
-    (whole,), (blocks,) = (quantize(network(), x, weights="int4", block=block).layers for block in (0, 32))
+    whole, blocks = (quantize(network(), x, weights="int4", block=block).layers[-1] for block in (0, 32))
     assert blocks.snr_db is not None and whole.snr_db is not None and blocks.snr_db > whole.snr_db
 
 
 def test_a_block_is_exact_where_its_weights_are_steps() -> None:
-    codes = np.array([[-8, 3], [7, -1], [0, 7], [5, 2]])
+    codes = np.array([[-8, 3], [7, -8], [0, 7], [5, 2]])
     scales = np.array([[0.5, 0.25], [2, 0.125]])
     values = codes * np.repeat(scales, 2, axis=0)
-    found, kept = quantized_blocks(values, 0, 2, parse_integer_type("int4"))
+    found, kept = quantized_blocks(values, 2, parse_integer_type("int4"))
     np.testing.assert_allclose(found * np.repeat(kept.astype(np.float64), 2, axis=0), values, rtol=1e-6)
 
 
+def test_rows_make_up_for_each_other_where_what_they_multiply_goes_together() -> None:
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 32)) + 0.1 * rng.normal(size=(400, 32))
+    matrix, held = rng.normal(size=(32, 10)), parse_integer_type("int4")
+    off = []
+    for moments in (None, rows.T @ rows):
+        codes, scales = quantized_blocks(matrix, 16, held, moments)
+        off.append(np.square(rows @ (codes * np.repeat(scales, 16, axis=0) - matrix)).sum())
+    assert off[1] < 0.3 * off[0]
+
+
 def test_a_block_of_zeros_has_a_scale_that_is_a_number() -> None:
-    codes, scales = quantized_blocks(np.zeros((3, 2)), 0, 2, parse_integer_type("int4"))
+    codes, scales = quantized_blocks(np.zeros((3, 2)), 2, parse_integer_type("int4"))
     assert not codes.any() and np.all(scales == 1) and scales.shape == (2, 2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,9 @@ from tilewright.errors import InputError
 from tilewright.profiles.report import ORDERS, Order, View, layer_named, print_profile
 
 if TYPE_CHECKING:
+    from tilewright.explain.reruns import WhatIf as Change
     from tilewright.host.segments import ProgramRun
+    from tilewright.profiles.page.sections import Section
     from tilewright.profiles.what_if import Choice, WhatIf
     from tilewright.program import Program
     from tilewright.simulator.run_profile import RunProfile
@@ -60,8 +63,13 @@ Ideals = Annotated[
     typer.Option(
         "--what-if",
         metavar="PART=IDEAL",
-        help="The most that work on a part could bring: bus=inf, latency=0, array=inf, …; all is each by itself.",
+        help="The most that work on a part could bring: bus=inf, latency=0, array=inf, …; all is each by itself. "
+        "Of a model, also a setting to compile it again with, such as memories.act.kib=64.",
     ),
+]
+Model = Annotated[
+    Path | None,
+    typer.Option("--model", metavar="MODEL", help="What the program was compiled from: the page says its operators."),
 ]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a line a layer; - is standard output.")]
 
@@ -79,6 +87,7 @@ def profile_command(
     html: Html = None,
     csv: Csv = None,
     what_if: Ideals = None,
+    model: Model = None,
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
     unchecked: Unchecked = False,
@@ -89,39 +98,105 @@ def profile_command(
     _require_one_stream(csv, html, json, trace)
     view = View(_order(sort), top, _clock(clock))
     _require_alone(what_if, against, layer)
+    settings = [question for question in what_if or () if _is_setting(question)]
+    source = _source(program, model)
+    _require_model(program, settings)
     with running(program, on, isa, set, budget) as loaded:
-        choices = _choices(loaded, what_if or ())
+        choices = _choices(loaded, [question for question in what_if or () if question not in settings])
         runs = loaded.runs(on, unchecked)
     found = loaded.profile_of(runs)
     energies = program_energy(loaded, program.name, view.clock_mhz) if energy else None
     notes = _notes(loaded, found, energies)
     bounds = _bounds(runs, found.cycles, choices)
+    changes = _changes(program, isa, set, settings)
     position = None if layer is None else found.layers.index(layer_named(found, layer))
+    other = None
+    if against is not None:
+        with running(against, on, isa, set, budget) as beside:
+            other = beside.run_profile(on, unchecked)
     if trace is not None:
         _write_trace(trace, runs, position)
     if html is not None:
-        _write_page(html, program.name, loaded, runs, view, notes)
+        names = None if against is None else _names(program, against)
+        sections = _sections(found, other, names, bounds, changes)
+        _write_page(html, program.name, loaded, runs, view, notes, source, sections)
     if csv is not None:
         _write_csv(csv, found)
-    is_free = report(_as_json(found, energies, bounds), json)
+    is_free = report(_as_json(found, energies, bounds, changes), json)
     if not is_free or ON_TERMINAL in (csv, trace, html):
         return
-    if against is not None:
-        with running(against, on, isa, set, budget) as other:
-            compared = other.run_profile(on, unchecked)
-        _print_against(found, compared, program, against)
+    if against is not None and other is not None:
+        _print_against(found, other, *_names(program, against))
     elif position is not None:
         _print_layer(found, runs, position, top)
-    elif bounds is not None:
-        _print_bounds(bounds, program, found.isa)
+    elif bounds is not None or changes:
+        _print_what_if(bounds, changes, program, found)
     else:
         _print_profile(found, view, notes)
     if energies is not None:
         print_energy(energies)
 
 
-def _as_json(found: RunProfile, energies: dict[str, Any] | None, bounds: WhatIf | None) -> dict[str, Any]:
-    """What `report` takes: the profile, with energies and bounds where they are asked for."""
+def _is_setting(question: str) -> bool:
+    """Whether it names a key of the machine, which has dots, and no part."""
+    return "." in question.partition("=")[0]
+
+
+def _source(program: Path, model: Path | None) -> Path | None:
+    """The model of a program, where it is known."""
+    from tilewright.file_kinds import model_kind
+
+    is_model = model_kind(program) is not None
+    if is_model and model is not None:
+        raise typer.BadParameter(f"{program} is a model already", param_hint="--model")
+    return program if is_model else model
+
+
+def _require_model(program: Path, settings: Sequence[str]) -> None:
+    from tilewright.file_kinds import model_kind
+
+    if settings and model_kind(program) is None:
+        raise InputError(
+            f"--what-if {settings[0]} compiles again: give the model in place of the program, "
+            "tilewright profile NET.onnx --isa MACHINE"
+        )
+
+
+def _changes(model: Path, isa: str | None, overrides: list[str] | None, settings: Sequence[str]) -> list[Change]:
+    """The network, compiled anew with each setting."""
+    if not settings:
+        return []
+    from tilewright.compiler.options import Options
+    from tilewright.explain.reruns import what_if
+    from tilewright.progress import progress
+
+    assert isa is not None  # without, the model was refused
+    with progress("compiling for other machines"):
+        return [what_if(model, isa, overrides or (), setting, Options()) for setting in settings]
+
+
+def _sections(
+    profile: RunProfile,
+    other: RunProfile | None,
+    names: tuple[str, str] | None,
+    bounds: WhatIf | None,
+    changes: Sequence[Change],
+) -> list[Section]:
+    """What else was asked for, for the page."""
+    from tilewright.profiles.page.sections import compared, what_if_section
+
+    found = []
+    if other is not None and names is not None:
+        found.append(compared(profile, other, *names))
+    if bounds is not None or changes:
+        found.append(what_if_section(bounds, changes, profile.cycles))
+    return found
+
+
+def _as_json(
+    found: RunProfile, energies: dict[str, Any] | None, bounds: WhatIf | None, changes: Sequence[Change]
+) -> dict[str, Any]:
+    """What `report` takes: the profile, with energies, bounds and changes where they are asked for."""
     from tilewright.simulator.run_profile import profile_json
 
     value = profile_json(found)
@@ -129,6 +204,8 @@ def _as_json(found: RunProfile, energies: dict[str, Any] | None, bounds: WhatIf 
         value["energy"] = energies
     if bounds is not None:
         value["what_if"] = bounds.as_json()
+    if changes:
+        value["changes"] = [asdict(change) for change in changes]
     return value
 
 
@@ -161,10 +238,15 @@ def _bounds(runs: Sequence[ProgramRun], cycles: int, choices: Sequence[Choice]) 
     return what_if([run.program for run in runs], cycles, choices)
 
 
-def _print_bounds(bounds: WhatIf, program: Path, isa: str) -> None:
+def _print_what_if(bounds: WhatIf | None, changes: Sequence[Change], program: Path, found: RunProfile) -> None:
+    from tilewright.explain.report import print_changes
     from tilewright.profiles.what_if import print_what_if
 
-    print_what_if(bounds, program.name, isa)
+    if bounds is not None:
+        print_what_if(bounds, program.name, found.isa)
+    if changes:
+        print("\n" * (bounds is not None), end="")
+        print_changes([asdict(change) for change in changes], found.cycles)
 
 
 def _order(sort: str) -> Order:
@@ -196,13 +278,23 @@ def _notes(loaded: Program, profile: RunProfile, energies: dict[str, Any] | None
 
 
 def _write_page(
-    path: Path, name: str, loaded: Program, runs: Sequence[ProgramRun], view: View, notes: Sequence[str]
+    path: Path,
+    name: str,
+    loaded: Program,
+    runs: Sequence[ProgramRun],
+    view: View,
+    notes: Sequence[str],
+    source: Path | None,
+    sections: Sequence[Section],
 ) -> None:
     from tilewright.profiles.page.hosts import host_parts
+    from tilewright.profiles.page.operators import operators_of
     from tilewright.profiles.page.page import page
 
     profile = loaded.profile_of(runs)
-    write_output(path, page(f"{name} on {profile.isa}", profile, runs, view, host_parts(loaded.network), notes))
+    operators = () if source is None else operators_of(source, profile.layers)
+    hosts = host_parts(loaded.network)
+    write_output(path, page(f"{name} on {profile.isa}", profile, runs, view, hosts, notes, operators, sections))
 
 
 def _write_csv(path: Path, profile: RunProfile) -> None:
@@ -211,12 +303,15 @@ def _write_csv(path: Path, profile: RunProfile) -> None:
     write_output(path, layers_csv(profile.layers))
 
 
-def _print_against(profile: RunProfile, other: RunProfile, program: Path, against: Path) -> None:
-    """Two profiles under the names of their files; under their paths where the names are equal."""
+def _names(program: Path, against: Path) -> tuple[str, str]:
+    """The names of two files; their paths where the names are equal."""
+    return (program.name, against.name) if program.name != against.name else (str(program), str(against))
+
+
+def _print_against(profile: RunProfile, other: RunProfile, name: str, other_name: str) -> None:
     from tilewright.profiles.against import print_against
 
-    names = (program.name, against.name) if program.name != against.name else (str(program), str(against))
-    print_against(profile, other, *names)
+    print_against(profile, other, name, other_name)
 
 
 def _print_layer(profile: RunProfile, runs: Sequence[ProgramRun], position: int, top: int | None) -> None:

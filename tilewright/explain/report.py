@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.profiles.report import for_images
@@ -29,9 +29,13 @@ def print_network(found: Mapping[str, Any], model: str) -> None:
         print_table("On the host", ("node", "why"), nodes)
     if found["what_if"]:
         print()
-        before = found["cycles"]
-        changes = [(one["change"], *_change(one["cycles"], before, one["why_not"])) for one in found["what_if"]]
-        print_table("Compiled again, with", ("setting", "cycles", "change", ""), changes)
+        print_changes(found["what_if"], found["cycles"])
+
+
+def print_changes(changes: Sequence[Mapping[str, Any]], before: int) -> None:
+    """What a network takes when it is compiled again for changed machines; `before` is what it takes now."""
+    rows = [(one["change"], *_change(one["cycles"], before, one["why_not"])) for one in changes]
+    print_table("Compiled again, with", ("setting", "cycles", "change", ""), rows)
 
 
 def print_layer(found: Mapping[str, Any]) -> None:

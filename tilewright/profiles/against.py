@@ -20,18 +20,26 @@ LayerRow = tuple[str, int | str, int | str, str, str]
 
 def print_against(profile: RunProfile, other: RunProfile, name: str, other_name: str) -> None:
     """Cycles of this profile against the other's: in all, by cause, and by layer, the largest change first."""
-    cycles, before = profile.cycles, other.cycles
-    print(f"{name} on {profile.isa}: {cycles:,} cycles; {other_name} on {other.isa}: {before:,}.")
-    if before:
-        print(f"{_faster(cycles, before)}.")
-    if profile.images != other.images:
-        each, others = (f"{of.cycles_per_image:,.0f} ({of.images or 1} in a run)" for of in (profile, other))
-        print(f"Cycles for each image: {each}; {others}.")
+    for line in sentences(profile, other, name, other_name):
+        print(line)
     print()
     columns = (name, other_name, "difference")
-    print_table("By cause, in cycles", ("cause", *columns), by_cause(profile, other))
+    rows = [(*row, signed(row[1] - row[2])) for row in by_cause(profile, other)]
+    print_table("By cause, in cycles", ("cause", *columns), rows)
     print()
     print_table("By layer, in cycles", ("layer", *columns, "mostly"), by_layer(profile.layers, other.layers))
+
+
+def sentences(profile: RunProfile, other: RunProfile, name: str, other_name: str) -> list[str]:
+    """What two profiles come to, in words."""
+    cycles, before = profile.cycles, other.cycles
+    said = [f"{name} on {profile.isa}: {cycles:,} cycles; {other_name} on {other.isa}: {before:,}."]
+    if before:
+        said.append(f"{_faster(cycles, before)}.")
+    if profile.images != other.images:
+        each, others = (f"{of.cycles_per_image:,.0f} ({of.images or 1} in a run)" for of in (profile, other))
+        said.append(f"Cycles for each image: {each}; {others}.")
+    return said
 
 
 def _faster(cycles: int, before: int) -> str:
@@ -40,16 +48,11 @@ def _faster(cycles: int, before: int) -> str:
     return f"{percent(abs(cycles - before) / before)} {'fewer' if cycles < before else 'more'} cycles than the other"
 
 
-def by_cause(profile: RunProfile, other: RunProfile) -> list[Row]:
-    """A row for each cause with cycles in either profile, and the total."""
+def by_cause(profile: RunProfile, other: RunProfile) -> list[tuple[str, int, int]]:
+    """(cause, cycles here, there) for each cause with cycles in either profile, and the total."""
     own, others = parts(profile.cycles, losses(profile)), parts(other.cycles, losses(other))
-    rows: list[Row] = [
-        (cause, round(own[cause]), round(others[cause]), signed(round(own[cause]) - round(others[cause])))
-        for cause in own
-        if round(own[cause]) or round(others[cause])
-    ]
-    difference = profile.cycles - other.cycles
-    return [*rows, ("total", profile.cycles, other.cycles, signed(difference))]
+    rows = [(str(cause), round(own[cause]), round(others[cause])) for cause in own]
+    return [*(row for row in rows if row[1] or row[2]), ("total", profile.cycles, other.cycles)]
 
 
 def by_layer(layers: Sequence[LayerProfile], before: Sequence[LayerProfile]) -> list[LayerRow]:

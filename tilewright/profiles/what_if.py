@@ -17,6 +17,15 @@ from tilewright.templates.table import facet_of
 EVERY = "all"
 """Stands for each part by itself."""
 
+NO_MORE = (
+    "This program cannot gain more, whatever is done to the part. Compiled anew for a better part, it may be "
+    "another program: `tilewright advise` tries that."
+)
+NEVER_WAIT = (
+    "In all of these, engines and fetch never wait for a port or the bus because another uses it; that alone takes "
+    "{apart:,} cycles."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -124,11 +133,5 @@ def print_what_if(found: WhatIf, name: str, isa: str) -> None:
     rows = [(bound.parts, bound.cycles, percent(bound.fewer)) for bound in found.bounds]
     print_table("What if a part took no time?", ("part", "cycles", "fewer, at most"), rows)
     print()
-    print_text(
-        "This program cannot gain more, whatever is done to the part. Compiled anew for a better part, it may be "
-        "another program: `tilewright advise` tries that."
-    )
-    print_text(
-        "In all of these, engines and fetch never wait for a port or the bus because another uses it; that alone takes "
-        f"{found.apart:,} cycles."
-    )
+    print_text(NO_MORE)
+    print_text(NEVER_WAIT.format(apart=found.apart))

@@ -20,6 +20,7 @@ from tilewright.losses.colours import COLOURS
 from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_line
 from tilewright.profiles.page.graph import Spans, network_graph
 from tilewright.profiles.page.hosts import HostPart, hosts_card
+from tilewright.profiles.page.sections import Section
 from tilewright.profiles.report import View, headline
 from tilewright.simulator.cycle_owners import layer_span
 from tilewright.simulator.profile import instructions_of_layers, layers_of
@@ -40,15 +41,20 @@ def page(
     view: View = View(),  # noqa: B008
     hosts: Sequence[HostPart] = (),
     notes: Sequence[str] = (),
+    operators: Sequence[str] = (),
+    sections: Sequence[Section] = (),
 ) -> str:
-    """One HTML file with everything in it. The same profile gives the same text; `notes` stand below its headline."""
+    """One HTML file with everything in it. The same profile gives the same text; `notes` stand below its headline.
+
+    `operators` says in a line what each layer computes; `sections` are what else was asked for.
+    """
     machine = runs[0].program.machine if runs else None
     lines = (*headline(profile, view), *notes)
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines), _figures(profile)]
     script = ""
     if machine is not None and profile.cycles:
         script, places = drawn(lambda: _charts(profile, machine, runs))
-        parts += _sections(profile, runs, places, hosts)
+        parts += _sections(profile, runs, places, hosts, operators, sections)
     if hosts:
         parts.append(hosts_card(hosts))
     parts += _remarks(runs)
@@ -72,14 +78,22 @@ def _first_cycles(runs: Sequence[ProgramRun]) -> list[int]:
 
 
 def _sections(
-    profile: RunProfile, runs: Sequence[ProgramRun], places: Sequence[str], hosts: Sequence[HostPart]
+    profile: RunProfile,
+    runs: Sequence[ProgramRun],
+    places: Sequence[str],
+    hosts: Sequence[HostPart],
+    operators: Sequence[str],
+    sections: Sequence[Section],
 ) -> Iterator[str]:
     bars, roof, time, *memories = places
     spans = _spans(runs)
-    yield '<nav><a href="#causes">Causes</a><a href="#layers">Layers</a><a href="#network">Network</a>'
+    yield "<nav>" + "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
+    yield '<a href="#causes">Causes</a><a href="#layers">Layers</a><a href="#network">Network</a>'
     yield '<a href="#time">Time line</a>'
     yield '<a href="#memories">Memories</a><a href="#roofline">Roofline</a>'
     yield '<a href="#host">Host</a>' * bool(hosts) + '<a href="#machine">Machine</a></nav>'
+    for section in sections:
+        yield f'<h2 id="{section.name}">{escape(section.title)}</h2>{section.html}'
     yield '<h2 id="causes">Where each layer’s cycles went</h2>'
     meanings = "".join(
         f'<li><i style="background: {COLOURS[cause]}"></i><b>{cause}</b>: {escape(meaning)}</li>'
@@ -91,7 +105,9 @@ def _sections(
     yield '<h2 id="network">The network</h2>'
     yield '<p class="quiet">The redder a layer, the more cycles it takes. A dashed line is a tensor that goes through '
     yield "DRAM; others stay on chip." + " The host computes what is grey." * bool(hosts) + "</p>"
-    yield network_graph(profile, runs, spans, hosts)
+    if not operators:
+        yield '<p class="quiet">Given the model, too, with --model, the boxes say operators and shapes.</p>'
+    yield network_graph(profile, runs, spans, hosts, operators)
     yield '<h2 id="time">Time line</h2>'
     yield '<p class="quiet">Every instruction, by engine. '
     yield '<span class="mouse">Turn the wheel to zoom, drag to move.</span>'

@@ -10,8 +10,12 @@ import pytest
 
 import tilewright as tw
 from tests.digits import MODEL
+from tilewright.errors import InputError
 from tilewright.profiles.flows import INPUT, Flow, flows
-from tilewright.profiles.page.graph import network_graph, places
+from tilewright.profiles.page.graph import _repeats, network_graph, places
+from tilewright.profiles.page.layout import HEIGHT
+from tilewright.profiles.page.operators import operators_of
+from tilewright.profiles.page.repeats import Repeat, repeats
 
 
 def test_a_chain_goes_straight_down() -> None:
@@ -68,14 +72,63 @@ def test_draws_a_box_a_layer_and_an_edge_a_pair() -> None:
     assert re.findall(r'data-first="(\d+)"', text) == [str(number) for number in range(7)]
 
 
-def test_an_edge_goes_from_the_bottom_of_a_box_to_the_top_of_the_next() -> None:
+def boxes_of(text: str) -> tuple[list[tuple[float, float, float]], list[list[float]]]:
+    """Each box by its left, its top and its width; and the numbers of each edge's path."""
+    root = ElementTree.fromstring(text)
+    frames = [box for box in root.findall(".//rect") if box.get("class") is None]
+    boxes = [(float(box.attrib["x"]), float(box.attrib["y"]), float(box.attrib["width"])) for box in frames]
+    ways = [path.attrib["d"] for path in root.findall(".//path")]
+    return boxes, [[float(each) for each in re.findall(r"-?[\d.]+", way)] for way in ways]
+
+
+def test_an_edge_goes_from_a_box_to_a_box() -> None:
+    """Digits has seven rows in strips of three: four edges go straight down, two across, one beside a box."""
     program = tw.compile(str(MODEL), "tiny8", effort=0)
-    root = ElementTree.fromstring(network_graph(program.run_profile(), program.runs(), [(0, 1)] * 7))
-    boxes = [box for box in root.findall(".//rect") if box.get("class") is None]
-    tops = {float(box.attrib["y"]) for box in boxes}
-    bottoms = {float(box.attrib["y"]) + float(box.attrib["height"]) for box in boxes}
-    straight = [path.attrib["d"] for path in root.findall(".//path")]
-    ends = [re.findall(r"-?[\d.]+", way) for way in straight]
-    down = [way for way in ends if float(way[0]) == float(way[-2])]
-    assert len(down) >= 4
-    assert all(float(way[1]) in bottoms and float(way[-1]) in tops for way in down if float(way[2]) == float(way[0]))
+    boxes, ways = boxes_of(network_graph(program.run_profile(), program.runs(), [(0, 1)] * 7))
+    assert len({x for x, _, _ in boxes}) == 3
+    below = {(x + width / 2, y + HEIGHT) for x, y, width in boxes}
+    above = {(x + width / 2, y) for x, y, width in boxes}
+    right = {(x + width, y + HEIGHT / 2) for x, y, width in boxes}
+    left = {(x, y + HEIGHT / 2) for x, y, _ in boxes}
+    ends = [((way[0], way[1]), (way[-2], way[-1])) for way in ways]
+    assert [(one in below and two in above) for one, two in ends].count(True) == 4
+    assert all((one in below and two in above) or (one in right and two in left | right) for one, two in ends)
+
+
+def test_says_operators_and_shapes_where_the_model_is_known() -> None:
+    program = tw.compile(str(MODEL), "tiny8", effort=0)
+    profile = program.run_profile()
+    lines = operators_of(MODEL, profile.layers)
+    assert (lines[3], lines[-1]) == ("Conv, Add → 1×32×4×4", "Flatten, Gemm → 1×10")
+    assert "Conv, Add → 1×32×4×4</text>" in network_graph(profile, program.runs(), [(0, 1)] * 7, operators=lines)
+
+
+def test_a_model_of_another_program_is_refused() -> None:
+    other = [replace(layer, nodes=("nobody",)) for layer in tw.compile(str(MODEL), "tiny8").run_profile().layers[:1]]
+    with pytest.raises(InputError, match="has no node 'nobody'; expected the model of this program"):
+        operators_of(MODEL, other)
+
+
+def test_repeated_blocks_are_shown_once_and_all_layers_on_demand() -> None:
+    """Seven layers as if they were a, bc, bc, bc: the first box stays, and one stands for the six behind it."""
+    program = tw.compile(str(MODEL), "tiny8", effort=0)
+    profile = program.run_profile()
+    kinds = ["a", *["b", "c"] * 3]
+    like = tuple(replace(one, macs=0, nodes=("n",)) for one in profile.layers)
+    chain = {(at, at + 1): [Flow(at, at + 1, "act", 1, False)] for at in range(6)}
+    assert _repeats(like, kinds, chain, range(7)) == [Repeat(0, 1, 1), Repeat(1, 2, 3)]
+
+
+def test_what_reads_from_elsewhere_is_not_alike() -> None:
+    program = tw.compile(str(MODEL), "tiny8", effort=0)
+    like = tuple(replace(one, macs=0, nodes=("n",)) for one in program.run_profile().layers)
+    chain = {(at, at + 1): [Flow(at, at + 1, "act", 1, False)] for at in range(6)}
+    skip = {**chain, (2, 4): [Flow(2, 4, "act", 1, False)]}
+    assert _repeats(like, ["a", *["b", "c"] * 3], skip, range(7))[1:] != [Repeat(1, 2, 3)]
+
+
+def test_repeats_cover_most() -> None:
+    assert repeats("abcbcbcd") == [Repeat(0, 1, 1), Repeat(1, 2, 3), Repeat(7, 1, 1)]
+    assert [one.layers for one in repeats("abab")] == [range(0, 4)]
+    assert repeats("aab") == [Repeat(0, 1, 1), Repeat(1, 1, 1), Repeat(2, 1, 1)]
+    assert repeats("") == []

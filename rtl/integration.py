@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatch
+from importlib.metadata import version
 from textwrap import wrap
 
 from tilewright.isa.machine.machine import Machine
@@ -81,7 +82,42 @@ def split_files(machine: Machine, netlist: Netlist) -> dict[str, str]:
     files[f"{netlist.top}.sv"] = head(machine, netlist) + files[f"{netlist.top}.sv"]
     files |= {f"{kind}/{wrapper}.sv": netlist.wrappers[f"{wrapper}_{kind}.sv"] for kind in KINDS}
     listed = [*(f"{name}.sv" for name in netlist.modules), f"inferred/{wrapper}.sv"]
-    return {**files, f"{netlist.top}.vlt": waivers(), f"{netlist.top}.f": "".join(f"{name}\n" for name in listed)}
+    files |= {f"{netlist.top}.vlt": waivers(), f"{netlist.top}.f": "".join(f"{name}\n" for name in listed)}
+    return {**files, f"{netlist.top}.core": core_file(machine, netlist)}
+
+
+def core_file(machine: Machine, netlist: Netlist) -> str:
+    """A description for FuseSoC (CAPI2): the files, the wrapper of each kind as a choice, and a target that lints.
+
+    https://fusesoc.readthedocs.io/en/stable/ref/capi2.html
+    """
+    wrapper, first = _wrapper(netlist), next(iter(KINDS))
+    modules = "".join(f"      - {name}.sv\n" for name in netlist.modules)
+    wrappers = "".join(
+        f"  {kind}:\n    files: [{kind}/{wrapper}.sv]\n    file_type: systemVerilogSource\n" for kind in KINDS
+    )
+    targets = "".join(
+        f"  {name}:\n    filesets: [rtl, {kind}]\n    toplevel: {netlist.top}\n"
+        for name, kind in {"default": first, **{kind: kind for kind in KINDS}}.items()
+    )
+    return f"""\
+CAPI=2:
+name: tilewright:npu:{netlist.top}:{version("tilewright")}
+description: The Tilewright machine {machine.name}, hash {machine.hash}
+filesets:
+  rtl:
+    files:
+{modules}    file_type: systemVerilogSource
+{wrappers}  waivers:
+    files: [{netlist.top}.vlt]
+    file_type: vlt
+targets:
+{targets}  lint:
+    filesets: [waivers, rtl, {first}]
+    toplevel: {netlist.top}
+    default_tool: verilator
+    tools: {{verilator: {{mode: lint-only, verilator_options: [-Wall]}}}}
+"""
 
 
 def _inferred(netlist: Netlist) -> str:

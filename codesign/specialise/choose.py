@@ -20,6 +20,7 @@ from tilewright.codesign.points.priced import price_of
 from tilewright.codesign.specialise.candidates import Candidate, together
 from tilewright.codesign.specialise.objective import Objective
 from tilewright.isa.errors import IsaError
+from tilewright.isa.files.laid_over import INSTRUCTIONS
 from tilewright.isa.machine.machine import Machine
 
 CYCLES = Objective()
@@ -91,7 +92,8 @@ def try_alone(
         try:
             kge = added_kge(change, machine, base)
         except IsaError as error:
-            found.append(Tried(candidate, None, None, str(error).splitlines()[0]))
+            fault, place = str(error).splitlines()[0], f"{INSTRUCTIONS}.{candidate.name}: "
+            found.append(Tried(candidate, None, None, f"no such machine: {fault.rpartition(place)[2]}"))
             continue
         if kge <= budget_kge:
             affordable.append((len(found), change))

@@ -102,6 +102,7 @@ def lines(found: Specialised) -> Iterator[str]:
         f"the price of {machine}, not synthesised."
     )
     yield from _clock(found)
+    yield from _without_use(found)
     if found.objective.needs_clock or found.objective.about != "cycles" or found.objective.weights:
         yield f"Chosen by {found.objective.about}: {100 * found.saved:.1f} % less."
     yield (
@@ -144,6 +145,18 @@ def _clock(found: Specialised) -> Iterator[str]:
         f"Clock: {before:.0f} MHz before and {after:.0f} MHz with it, by {clocks.after_limit}. At these clocks "
         f"networks are faster by the factors {times}."
     )
+
+
+def _without_use(found: Specialised) -> Iterator[str]:
+    """What networks pay that use none of the instructions, by energy: a wider engine takes more, whatever it does."""
+    for each in found.networks:
+        before, after = each.mj
+        if not each.uses and before and after:
+            more = 100 * (after / before - 1)
+            yield (
+                f"{each.network} uses none of them, and takes {abs(more):.1f} % {'more' if more >= 0 else 'less'} "
+                f"energy: {before:.3f} mJ before, {after:.3f} mJ with it."
+            )
 
 
 def _row(each: Tried, found: Specialised) -> tuple[object, ...]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from tilewright.api import compile  # noqa: A004
 from tilewright.files.whole import write_file
 from tilewright.html.machine import machine_picture
-from tilewright.isa.files.loader import load_machine
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.pictures.array import array_picture
+from tilewright.pictures.specialised import OVERLAY, specialised_picture
 from tilewright.pictures.times import memory_picture, steps_picture, tile_picture, waits_picture
 
 MODEL = "programs/digits/digits_int8.onnx"
@@ -26,6 +27,7 @@ def pictures() -> Mapping[str, str]:
     return {
         "array.svg": array_picture(),
         "machine.svg": machine_picture(load_machine("base16")),
+        "specialised.svg": specialised_picture(load_machine_text(OVERLAY, "mine")),
         "waits.svg": waits_picture(run, "conv2"),
         "tile.svg": tile_picture(run, "conv2"),
         "memory.svg": memory_picture(tight, "act"),

@@ -109,13 +109,13 @@ def _network_layers(network: str, note: str, before: Trial, after: Trial) -> str
     old, new = before.layers[network], after.layers.get(network, {})
     changed = [(name, layer, new[name]) for name, layer in old.items() if name in new]
     changed = [each for each in changed if each[1].cycles != each[2].cycles]
-    changed.sort(key=lambda each: (each[2].cycles - each[1].cycles, each[0]))
+    first = f", the {MOST_LAYERS} that change most" if len(changed) > MOST_LAYERS else ""
+    summary = f"{network}{note}: {len(changed)} of {len(old)} layers changed{first}"
+    changed = sorted(changed, key=lambda each: -abs(each[2].cycles - each[1].cycles))[:MOST_LAYERS]
     rows: list[list[object]] = [
         [name, one.cycles, other.cycles, one.cycles - other.cycles, one.bound, other.bound]
-        for name, one, other in changed[:MOST_LAYERS]
+        for name, one, other in sorted(changed, key=lambda each: each[2].cycles - each[1].cycles)
     ]
-    more = f"; {len(changed) - MOST_LAYERS} more changed" if len(changed) > MOST_LAYERS else ""
-    summary = f"{network}{note}: {len(changed)} of {len(old)} layers changed{more}"
     columns = ("layer", "cycles", "with it", "saved", "bound before", "bound after")
     body = _table(summary, columns, rows) if rows else ""
     return f"<details><summary>{escape(summary)}</summary>{body}</details>"

@@ -21,7 +21,7 @@ from tilewright.pictures.array import MACHINE, PROGRAM, small_flow, small_inputs
 from tilewright.pictures.flow import array_flow
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 
-NAMES = ("array.svg", "machine.svg", "waits.svg", "tile.svg", "memory.svg", "token.svg")
+NAMES = ("array.svg", "machine.svg", "waits.svg", "tile.svg", "memory.svg", "token.svg", "specialised.svg")
 
 
 @pytest.fixture(scope="module")

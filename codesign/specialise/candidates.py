@@ -95,8 +95,8 @@ def candidates_of(uses: Sequence[Use], machine: Machine) -> list[Candidate]:
 def _candidate(name: str, uses: Sequence[Use], machine: Machine, memories: Memories, roles: Roles) -> Candidate:
     first = uses[0]
     like = _like(machine, uses)
-    loops = {loop.name: loop.bits for loop in like.loops}
     reduce = list(like.reduce_loops)
+    loops = _loops(like, max(each.block for each in first.written.operands))
     kept = [loop for loop in loops if loop not in reduce]
     taps = f"{kept[0]}, {', '.join(reduce)}" if reduce else ""
     entry: dict[str, Any] = {"about": _about(first), "engine": like.engine.name, "loops": loops}
@@ -120,6 +120,15 @@ def _like(machine: Machine, uses: Sequence[Use]) -> InstructionFormat:
     computing = formats_with(machine, Role.COMPUTES)
     alike = [format for format in computing if bool(format.reduce_loops) == bool(uses[0].reduced)]
     return max(alike, key=lambda format: sum(_holds(format, use.reduced) for use in uses))
+
+
+def _loops(like: InstructionFormat, block: int) -> dict[str, int]:
+    """Bits of each loop. The innermost that reduces counts blocks, and goes over as many words as that of `like`."""
+    found = {loop.name: loop.bits for loop in like.loops}
+    if block > 1:
+        innermost = list(like.reduce_loops)[-1]
+        found[innermost] = max(1, (-(-(1 << found[innermost]) // block) - 1).bit_length())
+    return found
 
 
 def _holds(format: InstructionFormat, reduced: Sequence[int]) -> bool:

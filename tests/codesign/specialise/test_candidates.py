@@ -51,6 +51,7 @@ def test_an_instruction_for_depthwise_convolutions_is_found_again() -> None:
 
     by_hand = load_machine("dw16").format("depthwise")
     assert shape(own) == shape(by_hand)
+    assert own.loops == by_hand.loops
     assert [operand.memory for operand in own.operands] == [operand.memory for operand in by_hand.operands]
     assert [operand.loops for operand in own.operands] == [operand.loops for operand in by_hand.operands]
 

@@ -26,10 +26,9 @@ from tilewright.errors import InputError
 from tilewright.profiles.report import ORDERS, Order, View, layer_named, print_profile
 
 if TYPE_CHECKING:
-    from tilewright.explain.reruns import WhatIf as Change
     from tilewright.host.segments import ProgramRun
     from tilewright.profiles.page.sections import Section
-    from tilewright.profiles.what_if import Choice, WhatIf
+    from tilewright.profiles.what_if import Changed, Choice, WhatIf
     from tilewright.program import Program
     from tilewright.simulator.run_profile import RunProfile
 
@@ -144,7 +143,7 @@ def _is_setting(question: str) -> bool:
 
 def _source(program: Path, model: Path | None) -> Path | None:
     """The model of a program, where it is known."""
-    from tilewright.file_kinds import model_kind
+    from tilewright.files.kinds import model_kind
 
     is_model = model_kind(program) is not None
     if is_model and model is not None:
@@ -153,7 +152,7 @@ def _source(program: Path, model: Path | None) -> Path | None:
 
 
 def _require_model(program: Path, settings: Sequence[str]) -> None:
-    from tilewright.file_kinds import model_kind
+    from tilewright.files.kinds import model_kind
 
     if settings and model_kind(program) is None:
         raise InputError(
@@ -162,7 +161,7 @@ def _require_model(program: Path, settings: Sequence[str]) -> None:
         )
 
 
-def _changes(model: Path, isa: str | None, overrides: list[str] | None, settings: Sequence[str]) -> list[Change]:
+def _changes(model: Path, isa: str | None, overrides: list[str] | None, settings: Sequence[str]) -> list[Changed]:
     """The network, compiled anew with each setting."""
     if not settings:
         return []
@@ -180,7 +179,7 @@ def _sections(
     other: RunProfile | None,
     names: tuple[str, str] | None,
     bounds: WhatIf | None,
-    changes: Sequence[Change],
+    changes: Sequence[Changed],
 ) -> list[Section]:
     """What else was asked for, for the page."""
     from tilewright.profiles.page.sections import compared, what_if_section
@@ -194,7 +193,7 @@ def _sections(
 
 
 def _as_json(
-    found: RunProfile, energies: dict[str, Any] | None, bounds: WhatIf | None, changes: Sequence[Change]
+    found: RunProfile, energies: dict[str, Any] | None, bounds: WhatIf | None, changes: Sequence[Changed]
 ) -> dict[str, Any]:
     """What `report` takes: the profile, with energies, bounds and changes where they are asked for."""
     from tilewright.simulator.run_profile import profile_json
@@ -238,7 +237,7 @@ def _bounds(runs: Sequence[ProgramRun], cycles: int, choices: Sequence[Choice]) 
     return what_if([run.program for run in runs], cycles, choices)
 
 
-def _print_what_if(bounds: WhatIf | None, changes: Sequence[Change], program: Path, found: RunProfile) -> None:
+def _print_what_if(bounds: WhatIf | None, changes: Sequence[Changed], program: Path, found: RunProfile) -> None:
     from tilewright.explain.report import print_changes
     from tilewright.profiles.what_if import print_what_if
 

@@ -9,13 +9,14 @@ from typing import Any
 from tilewright.compiler.select.compared import compared_covers, compared_sums
 from tilewright.errors import InputError
 from tilewright.explain.layers import LayerFacts, layer_facts, planner_of
-from tilewright.explain.reruns import WhatIf, other_tiles
+from tilewright.explain.reruns import other_tiles
 from tilewright.isa.program.program import MODEL
+from tilewright.profiles.what_if import Changed
 from tilewright.program import Program
 from tilewright.values.compiled import Compiled
 
 
-def explain_network(network: Program, programs: Sequence[Compiled], changes: Sequence[WhatIf]) -> dict[str, Any]:
+def explain_network(network: Program, programs: Sequence[Compiled], changes: Sequence[Changed]) -> dict[str, Any]:
     """Every layer with its cycles and what was decided; the remarks of all programs; what changes would do."""
     profile = network.run_profile()
     facts = [fact for compiled in programs for fact in layer_facts(compiled, planner_of(compiled).plan())]

@@ -20,6 +20,7 @@ from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import Partitioned
+from tilewright.profiles.what_if import Changed
 from tilewright.values.compiled import Compiled
 
 RUNNERS_UP = 5
@@ -35,15 +36,6 @@ class OtherTiles:
 
     tiles: Tiles
     cycles: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """The network on a changed machine; `cycles` of all its programs, or why there are none."""
-
-    change: str
-    cycles: int | None
-    why_not: str = ""
 
 
 def other_tiles(compiled: Compiled, planner: Planner, plan: Plan, position: int) -> list[OtherTiles]:
@@ -65,14 +57,14 @@ def other_tiles(compiled: Compiled, planner: Planner, plan: Plan, position: int)
     return found
 
 
-def what_if(model: Path | bytes, isa: str, overrides: Sequence[str], change: str, options: Options) -> WhatIf:
+def what_if(model: Path | bytes, isa: str, overrides: Sequence[str], change: str, options: Options) -> Changed:
     """The cycles of the model, compiled anew for the machine with one more setting."""
     try:
         network = compile_partitioned(model, load_machine(isa, (*overrides, change)), options)
     except (CompileError, IsaError, InputError) as error:
-        return WhatIf(change, None, str(error).splitlines()[0])
+        return Changed(change, None, str(error).splitlines()[0])
     programs = network.programs if isinstance(network, Partitioned) else (network,)
-    return WhatIf(change, sum(map(exact_cycles, programs)))
+    return Changed(change, sum(map(exact_cycles, programs)))
 
 
 def usual_changes(machine: Machine, memory: str) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.html.svg import COLOURS, arrow, box, picture, text
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.datapath_schedule import Unit, bind, schedule
-from tilewright.pictures.svg import COLOURS, arrow, box, picture, text
 
 OVERLAY = """\
 extends: base16

@@ -75,6 +75,15 @@ def parts_of(machine: Machine) -> Mapping[str, Part]:
     return {part.name: part for part in parts}
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A network compiled for a changed machine: `cycles` of all its programs, or why there are none."""
+
+    change: str
+    cycles: int | None
+    why_not: str = ""
+
+
 def what_if(programs: Sequence[Program], cycles: int, choices: Sequence[Choice]) -> WhatIf:
     """The bounds of programs whose run takes `cycles`, one for each choice of ideal parts."""
     bounds = [_bound(programs, cycles, chosen) for chosen in choices]

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from tilewright.html.wide import wide
 from tilewright.profiles.against import by_cause, by_layer, sentences
-from tilewright.profiles.what_if import NEVER_WAIT, NO_MORE, WhatIf
+from tilewright.profiles.what_if import NEVER_WAIT, NO_MORE, Changed, WhatIf
 from tilewright.simulator.run_profile import RunProfile
-from tilewright.tables import percent
-
-if TYPE_CHECKING:
-    from tilewright.explain.reruns import WhatIf as Change
+from tilewright.terminal.tables import percent
 
 Difference = tuple[str, str | int, str | int, str]
 """What is compared, its cycles and those beside it, empty where there are none, and a remark."""
@@ -45,7 +41,7 @@ def compared(profile: RunProfile, other: RunProfile, name: str, other_name: str)
     return Section("against", f"Against {other_name}", said + tables)
 
 
-def what_if_section(bounds: WhatIf | None, changes: Sequence[Change], cycles: int) -> Section:
+def what_if_section(bounds: WhatIf | None, changes: Sequence[Changed], cycles: int) -> Section:
     """What ideal parts would bring at most, and what the network takes when it is compiled for changed machines."""
     html = ""
     if bounds is not None:

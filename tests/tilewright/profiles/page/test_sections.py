@@ -7,9 +7,8 @@ from pathlib import Path
 import tilewright as tw
 from tests.digits import MODEL
 from tests.tilewright.command_line import Command
-from tilewright.explain.reruns import WhatIf as Change
 from tilewright.profiles.page.sections import compared, what_if_section
-from tilewright.profiles.what_if import Bound, WhatIf
+from tilewright.profiles.what_if import Bound, Changed, WhatIf
 
 
 def test_two_programs_stand_beside_each_other_with_a_bar_for_each_difference() -> None:
@@ -25,7 +24,7 @@ def test_two_programs_stand_beside_each_other_with_a_bar_for_each_difference() -
 
 def test_what_if_has_bounds_and_what_compiling_again_gives() -> None:
     bounds = WhatIf(1000, 990, (Bound("bus=inf", 800, 0.2),))
-    changes = [Change("dram.bus_bytes=32", 1100, ""), Change("memories.act.kib=1", None, "does <not> fit")]
+    changes = [Changed("dram.bus_bytes=32", 1100, ""), Changed("memories.act.kib=1", None, "does <not> fit")]
     html = what_if_section(bounds, changes, 1000).html
     assert "-200 (20.0 % fewer)" in html and "+100 (10.0 % more)" in html and "takes 990 cycles" in html
     assert "<td></td><td>does &lt;not&gt; fit</td>" in html  # no cycles, thus no difference

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models import (
+    ColumnDataSource,
+    CustomJSHover,
+    HoverTool,
+    LinearColorMapper,
+    NumeralTickFormatter,
+    Range1d,
+)
+from numpy.typing import NDArray
 
 from tilewright.host.segments import ProgramRun
 from tilewright.html.document import INK, empty_chart
@@ -107,9 +115,12 @@ def time_line(runs: Sequence[ProgramRun], first_cycles: Sequence[int], end: int)
     chart.y_range = Range1d(start=0, end=len(engines))
     chart.yaxis.ticker = [place + 0.5 for place in range(len(engines))]
     chart.yaxis.major_label_overrides = {place + 0.5: engine for place, engine in enumerate(engines)}
-    boxes = chart.quad("left", "right", "top", "bottom", color="color", line_color=None, source=_packed(rows))
-    tips = [("instruction", "@number @name"), ("layer", "@layer"), ("cycles", "@left{0,0} to @right{0,0}")]
-    chart.add_tools(HoverTool(renderers=[boxes], tooltips=tips))
+    tips = [
+        ("instruction", "@number @name{custom}"),
+        ("layer", "@layer{custom}"),
+        ("cycles", "@left{0,0} to @right{0,0}"),
+    ]
+    _boxes(chart, rows, 1.0, tips)
     return chart
 
 
@@ -138,24 +149,43 @@ def _memory_map(name: str, words: int, entries: Sequence[tuple[Life, int, str]],
     chart = _time_chart(f"memory {name}", 150, time.x_range)
     chart.y_range = Range1d(start=0, end=words)
     chart.yaxis.axis_label = f"{name}, words"
-    boxes = chart.quad(
-        "left", "right", "top", "bottom", color="color", fill_alpha=0.7, line_color=None, source=_packed(rows)
-    )
-    tips = [("written by", "@layer"), ("words", "@bottom{0,0} to @top{0,0}"), ("cycles", "@left{0,0} to @right{0,0}")]
-    chart.add_tools(HoverTool(renderers=[boxes], tooltips=tips))
+    tips = [
+        ("written by", "@layer{custom}"),
+        ("words", "@bottom{0,0} to @top{0,0}"),
+        ("cycles", "@left{0,0} to @right{0,0}"),
+    ]
+    _boxes(chart, rows, 0.7, tips)
     return chart
 
 
-def _packed(rows: Mapping[str, list[Any]]) -> ColumnDataSource:
-    """Numbers as arrays of 32 bits, which a page holds in far less room than as text."""
-    return ColumnDataSource(
-        {
-            key: np.array(values, np.float32 if any(isinstance(v, float) for v in values[:1]) else np.int32)
-            if values and not isinstance(values[0], str)
-            else values
-            for key, values in rows.items()
-        }
-    )
+def _boxes(chart: Any, rows: Mapping[str, Sequence[Any]], alpha: float, tips: Sequence[tuple[str, str]]) -> None:
+    """Rectangles with `left`, `right`, `top`, `bottom`, `color` and more, which `tips` name as Bokeh does: @left, and
+    @layer{custom} where they are words.
+
+    A page holds numbers as arrays, in far less room than as text, and reads them in far less time. Words are numbers,
+    too: the places of a list in which each stands once.
+    """
+    words = {key: list(dict.fromkeys(of)) for key, of in rows.items() if of and isinstance(of[0], str)}
+    numbers = {key: {word: at for at, word in enumerate(of)} for key, of in words.items()}
+    columns: dict[str, Any] = {
+        key: np.array([numbers[key][each] for each in of], np.uint16) if key in words else _array(of)
+        for key, of in rows.items()
+    }
+    colours = LinearColorMapper(palette=words["color"], low=-0.5, high=len(words["color"]) - 0.5)
+    boxes = chart.quad(
+        "left", "right", "top", "bottom", fill_color={"field": "color", "transform": colours}, fill_alpha=alpha,
+        line_color=None, source=ColumnDataSource(columns),
+    )  # fmt: skip
+    said: dict[str, Any] = {
+        f"@{key}": CustomJSHover(code="return words[value]", args={"words": of})
+        for key, of in words.items()
+        if any(f"@{key}{{custom}}" in text for _, text in tips)
+    }
+    chart.add_tools(HoverTool(renderers=[boxes], tooltips=tips, formatters=said))
+
+
+def _array(values: Sequence[float]) -> NDArray[Any]:
+    return np.array(values, np.float32 if any(isinstance(each, float) for each in values[:1]) else np.int32)
 
 
 def _time_chart(name: str, height: int, cycles: Range1d) -> Any:

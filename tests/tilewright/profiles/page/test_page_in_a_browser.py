@@ -60,3 +60,25 @@ def test_the_keyboard_sorts_and_scrolls(chromium: Any, file: Path) -> None:
         table.focus()
         shown.keyboard.press("ArrowRight")
         shown.wait_for_function("document.querySelector('[aria-label=Layers]').scrollLeft > 0")
+
+
+def test_a_box_of_the_time_line_says_its_instruction_and_layer(chromium: Any, file: Path) -> None:
+    with opened(chromium, file.as_uri(), DESKTOP) as (shown, faults):
+        shown.wait_for_selector(".bk-Figure")
+        place = shown.evaluate(
+            """() => {
+              const view = Bokeh.index.get_by_id(Bokeh.documents[0].get_model_by_name("time").id)
+                || Bokeh.index.find_one_by_id(Bokeh.documents[0].get_model_by_name("time").id);
+              const boxes = view.model.renderers[0].data_source.data;
+              view.el.scrollIntoView();
+              const frame = view.frame, corner = view.el.getBoundingClientRect();
+              const x = (boxes.left[0] + boxes.right[0]) / 2, y = (boxes.bottom[0] + boxes.top[0]) / 2;
+              return [corner.x + frame.x_scale.compute(x), corner.y + frame.y_scale.compute(y)];
+            }"""
+        )
+        shown.mouse.move(*place)
+        tip = shown.locator(".bk-Tooltip", has_text="instruction").first
+        tip.wait_for(timeout=10_000)
+        said = tip.evaluate("tip => tip.shadowRoot.textContent")
+        assert "load_" in said and "conv" in said and "custom" not in said, said
+        assert faults == []

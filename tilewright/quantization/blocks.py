@@ -55,8 +55,7 @@ def in_blocks(
         done.add(reader.input[0])
         held = STORED_TYPES[weights].values
         codes, scales = quantized_blocks(np.moveaxis(matrix, axis, 0), block, held, read.get(source.input[0]))
-        codes, scales = (np.moveaxis(each, 0, axis) for each in (codes, scales))
-        _write(reader, codes, scales, axis, block, weights, constants)
+        _write(reader, np.moveaxis(codes, 0, axis), np.moveaxis(scales, 0, axis), axis, block, weights, constants)
     _drop_unread(made)
     return made
 
@@ -90,7 +89,7 @@ def _factors(moments: NDArray[np.float64]) -> NDArray[np.float64]:
     """The upper triangular matrix U with UᵀU = (moments + damping)⁻¹."""
     damping = DAMPING * np.trace(moments) / len(moments) or 1.0
     inverse = np.linalg.inv(moments + damping * np.eye(len(moments)))
-    return np.linalg.cholesky((inverse + inverse.T) / 2).T
+    return np.asarray(np.linalg.cholesky((inverse + inverse.T) / 2).T, np.float64)
 
 
 def _scales(values: NDArray[np.float64], held: IntegerType) -> NDArray[np.float32]:

@@ -181,7 +181,7 @@ def _boxes(chart: Any, rows: Mapping[str, Sequence[Any]], alpha: float, tips: Se
         for key, of in words.items()
         if any(f"@{key}{{custom}}" in text for _, text in tips)
     }
-    chart.add_tools(HoverTool(renderers=[boxes], tooltips=tips, formatters=said))
+    chart.add_tools(HoverTool(renderers=[boxes], tooltips=list(tips), formatters=said))
 
 
 def _array(values: Sequence[float]) -> NDArray[Any]:

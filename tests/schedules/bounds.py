@@ -8,7 +8,7 @@ lie after each other. So, for each layer:
 
 - `array`: each weight tile streams a vector for each pixel; the next tile takes as many cycles as the array has rows,
   so a tile takes no fewer. Depthwise layers have one channel a row and column. Of as many columns joined as take the
-  fewest.
+  fewest. Arrays that are twins divide it. Without an array, the vector engine takes a cycle for each row of a tile.
 - `vector`: each word of a result is requantised once; sums of two tensors and pooling windows take words of their own.
   Where a statement reads blocks of words, a depthwise layer may take a word for each block of its window, and not the
   array.
@@ -37,7 +37,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import systolic_weights
-from tilewright.isa.timing import dma_round_trip, mma_write
+from tilewright.isa.timing import dma_round_trip, mma_write, vec_beats
 
 PRODUCTS = ("Conv", "Gemm", "MatMul")
 POOLS = ("MaxPool",)
@@ -81,12 +81,20 @@ class _Node:
 
 def bound_of(layers: Sequence[LayerBound], machine: Machine) -> Bound:
     """The largest of what each resource takes."""
-    fill = dma_round_trip(machine) + mma_write(machine.array)
-    array, vector = _balanced(layers)
+    fill = dma_round_trip(machine) + (mma_write(machine.array) if machine.of(Template.SYSTOLIC) else 0)
+    array, vector = _of_engines(layers, machine)
     dram = _dram(layers, machine)
     found = {"array": array, "vector engine": vector, "DRAM": dram, "prefetch": _prefetch(layers, machine)}
     by = max(found, key=found.__getitem__)
     return Bound(int(found[by]) + fill, by)
+
+
+def _of_engines(layers: Sequence[LayerBound], machine: Machine) -> tuple[float, float]:
+    """Cycles of the arrays and of the vector engine, which does all where there is no array."""
+    array, vector = _balanced(layers)
+    if not machine.of(Template.SYSTOLIC):
+        return 0.0, array * min(vec_beats(f) for f in machine.formats.values() if f.statement.dot is not None) + vector
+    return array / (1 + len(machine.twins)), vector
 
 
 def _dram(layers: Sequence[LayerBound], machine: Machine) -> int:
@@ -114,7 +122,7 @@ def _prefetch(layers: Sequence[LayerBound], machine: Machine) -> int:
         before = [layers[earlier] for earlier in layers[position].after]
         behind = [layer for at, layer in enumerate(layers) if at == position or position in layer.after]
         late = max(0, sum(layer.reads for layer in behind if layer.tapped is None) - capacity)
-        found = max(found, int(max(_balanced(before))) + late // machine.read_bytes)
+        found = max(found, int(max(_of_engines(before, machine))) + late // machine.read_bytes)
     return found
 
 
@@ -268,7 +276,7 @@ def _print_layers(title: str, layers: Sequence[LayerBound], machine: Machine) ->
         tapped = "" if layer.tapped is None else f"{layer.tapped:,}"
         dram = _dram([layer], machine)
         table.add_row(layer.name, f"{layer.array:,}", f"{layer.vector:,}", tapped, f"{dram:,}")
-    array, vector = _balanced(layers)
+    array, vector = _of_engines(layers, machine)
     table.add_row("all", f"{int(array):,}", f"{int(vector):,}", "", f"{_dram(layers, machine):,}")
     Console(width=150).print(table)
 

@@ -32,6 +32,16 @@ def test_the_busiest_resource_decides() -> None:
     assert bound_of([layer(500, 100, reads=16_000), layer(400, 300)], machine) == Bound(1000 + FILL, "DRAM")
 
 
+def test_twins_divide_what_an_array_does() -> None:
+    assert bound_of([layer(500, 100), layer(400)], load_machine("two16")) == Bound(450 + FILL, "array")
+
+
+def test_without_an_array_the_vector_engine_takes_a_cycle_for_each_row_of_a_tile() -> None:
+    """vector-only has 8 lanes; nothing but the round trip to DRAM comes before."""
+    found = bound_of([layer(500, 100), layer(400, 20)], load_machine("vector-only"))
+    assert found == Bound(8 * 900 + 120 + FILL - 16 - 16 - 2, "vector engine")
+
+
 def test_a_layer_that_both_engines_can_compute_is_divided_between_them() -> None:
     """600 cycles of the array elsewhere. Of 900 on the vector engine, a sixth goes to the array, where it takes 150."""
     machine = load_machine("base16")

@@ -64,12 +64,23 @@ COMPARISONS: Mapping[str, Comparison] = {
         ("resnet8", "ds-cnn", "autoencoder"),
         (Column("tiny8", is_told=False), Column("vector-only"), Column("tiny8", ("memories.act.kib=48",))),
     ),
+    "equal-area": Comparison(
+        ("ds-cnn", "mobilenetv1-0.25", "resnet8", "resnet18", "autoencoder"),
+        (
+            Column("base16", is_told=False),
+            Column("two16"),
+            Column("dual16", ("memories.act.kib=384",)),  # about the area of two16
+            Column("quad8"),
+            Column("base16", ("memories.act.kib=160",)),  # about the area of quad8
+        ),
+    ),
     "two16": Comparison(
         ("ds-cnn", "mobilenetv1-0.25", "resnet8", "resnet18", "autoencoder"),
         (Column("base16", is_told=False), Column("dual16"), Column("two16"), Column("quad8")),
     ),
 }
-"""By the name of the table: of the machine that it is about, or `shipped` for all that have base16 for a base."""
+"""By the name of the table: of the machine that it is about, `shipped` for all that have base16 for a base, or
+`equal-area` for machines with arrays of their own and others of as much area."""
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ python -m tests.schedules.engines                          # all tables, by thei
 python -m tests.schedules.engines base16-2dma              # one of them
 python -m tests.schedules.engines sequence16-2vec kwt-1    # a row
 python -m tests.schedules.engines shipped --area           # with their areas: minutes each, the first time
+python -m tests.schedules.engines equal-area --macros      # with what their memories take: seconds
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ def main() -> None:
     parser.add_argument("table", nargs="?", choices=COMPARISONS, help="default: all")
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help="rows; default: all")
     parser.add_argument("--area", action="store_true", help="a row with the area of the machines, too")
+    parser.add_argument("--macros", action="store_true", help="a row with the area of their memories, too")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         shown = {name: str(path) for name, path in machines(Path(folder)).items()}
@@ -95,6 +97,8 @@ def main() -> None:
             print(name)
             if arguments.area:
                 print(area_row(COMPARISONS[name].columns, shown), flush=True)
+            if arguments.macros:
+                print(macros_row(COMPARISONS[name].columns, shown), flush=True)
             for network in arguments.networks or COMPARISONS[name].networks:
                 print(row(network, COMPARISONS[name].columns, shown), flush=True)
 
@@ -116,6 +120,20 @@ def area_row(columns: tuple[Column, ...], shown: Mapping[str, str]) -> str:
     prices = [tilewright.price(shown.get(each.machine, each.machine), each.overrides) for each in columns]
     cells = [f"{(price.logic_um2 + price.memories_um2) / 1e6:.1f}" for price in prices]
     return f"| mm² | {' | '.join(cells)} |"
+
+
+def macros_row(columns: tuple[Column, ...], shown: Mapping[str, str]) -> str:
+    """`| mm² of memories | 38.7 | 47.7 |`: on-chip memories as macros, without queues."""
+    from tilewright.codesign.price.macros import memory_price
+    from tilewright.codesign.price.process import load_process
+    from tilewright.isa.files.loader import load_machine
+
+    process, cells = load_process(None), []
+    for each in columns:
+        machine = load_machine(shown.get(each.machine, each.machine), each.overrides)
+        areas = (memory_price(machine, memory, process).area_um2 for memory in machine.memories.values())
+        cells.append(f"{sum(areas) / 1e6:.1f}")
+    return f"| mm² of memories | {' | '.join(cells)} |"
 
 
 def machines(folder: Path) -> dict[str, Path]:

@@ -44,7 +44,7 @@ class Network:
         """The network in QDQ form but for some nodes, and its noise."""
         prepared, name = self.model.prepared, self.model.name
         types = self.settings.activations, name, frozenset(kept), self.settings.weights, self.settings.block
-        made = quantize_model(prepared, self.ranges, *types, self.read)
+        made = quantize_model(prepared, self.ranges, *types, self.read, self.model.known)
         names = dequantized_names(prepared, made)
         return made, measure_noise(prepared, made, names, self.settings.samples, name)
 

@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.program.stored_types import STORED_TYPES
+from tilewright.quantization.known_blocks import Known, KnownBlocks
 from tilewright.quantization.moments import Moments
 
 SIZES = (16, 32, 64, 128)
@@ -29,12 +30,12 @@ DAMPING = 0.01
 
 
 def in_blocks(
-    quantized: onnx.ModelProto, floats: onnx.ModelProto, weights: str, block: int, read: Moments
+    quantized: onnx.ModelProto, floats: onnx.ModelProto, weights: str, block: int, read: Moments, known: Known
 ) -> onnx.ModelProto:
     """The network in QDQ form, with constant matrices of MatMul and Gemm in blocks of so many rows of their sum.
 
     `floats` is the network before, which has the weights; nodes are known by their names.
-    `read` is of what they multiply.
+    `read` is of what they multiply. Those that are `known` keep their integers, also where no block is asked for.
     """
     made = onnx.ModelProto()
     made.CopyFrom(quantized)
@@ -49,13 +50,19 @@ def in_blocks(
         if axis is None or source is None or source.input[1] not in real or node.input[1] not in dequantizers:
             continue
         reader = dequantizers[node.input[1]]
+        if source.input[1] in known:
+            _write_known(reader, known[source.input[1]], made)
+            done.add(reader.input[0])
+        if not block or reader.input[0] in done:
+            continue
         matrix = numpy_helper.to_array(real[source.input[1]]).astype(np.float64)
-        if matrix.ndim != 2 or reader.input[0] in done:
+        if matrix.ndim != 2:
             continue
         done.add(reader.input[0])
         held = STORED_TYPES[weights].values
         codes, scales = quantized_blocks(np.moveaxis(matrix, axis, 0), block, held, read.get(source.input[0]))
-        _write(reader, np.moveaxis(codes, 0, axis), np.moveaxis(scales, 0, axis), axis, block, weights, constants)
+        turned = np.moveaxis(codes, 0, axis), np.moveaxis(scales, 0, axis)
+        _write(reader, *turned, axis, block, weights, constants)
     _drop_unread(made)
     return made
 
@@ -126,6 +133,15 @@ def _write(
     del reader.input[2:]
     del reader.attribute[:]
     reader.attribute.extend([helper.make_attribute("axis", axis), helper.make_attribute("block_size", block)])
+
+
+def _write_known(reader: onnx.NodeProto, blocks: KnownBlocks, model: onnx.ModelProto) -> None:
+    """Let a DequantizeLinear read the constants that the file has."""
+    there = {tensor.name for tensor in model.graph.initializer}
+    model.graph.initializer.extend(tensor for tensor in blocks.constants if tensor.name not in there)
+    reader.input[:] = [tensor.name for tensor in blocks.constants]
+    del reader.attribute[:]
+    reader.attribute.extend(blocks.attributes)
 
 
 def _drop_unread(model: onnx.ModelProto) -> None:

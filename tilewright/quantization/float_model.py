@@ -6,7 +6,7 @@ The onnx package reads it, infers its shapes and converts its operator set, as i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
@@ -26,6 +26,7 @@ from tilewright.quantization.fold import fold
 from tilewright.quantization.fused import write_fused
 from tilewright.quantization.gemm import plain_gemm
 from tilewright.quantization.half import HALF, in_single_precision
+from tilewright.quantization.known_blocks import Known, with_float_matrices
 from tilewright.quantization.multi_head import has_attention, runnable, write_attention
 from tilewright.quantization.own_weights import own_weights
 from tilewright.quantization.recurrent.layout import steps_first
@@ -65,6 +66,7 @@ class FloatModel:
     plain: onnx.ModelProto
     prepared: onnx.ModelProto  # the same function, with all folded that quantises better folded, and all written out
     alike: Mapping[str, tuple[str, ...]]  # tensors that are the same part of each step of a recurrence, by part
+    known: Known = field(default_factory=dict)  # matrices that are quantised in blocks already
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -90,7 +92,8 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     """
     name = "the ONNX model" if isinstance(model, bytes | onnx.ModelProto) else str(model)
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-    source = in_single_precision(read_source(content, shapes).model)
+    read, known = with_float_matrices(read_source(content, shapes).model)
+    source = in_single_precision(read)
     if is_dynamic(source):
         source = without_dynamic(source)
     _require_float(source, name)
@@ -105,9 +108,9 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     if has_choices(folded):
         folded = write_chosen_masks(folded, frozenset(keep))
     if not has_recurrent_nodes(plain):
-        return FloatModel(name, plain, _prepared(folded, name), {})
+        return FloatModel(name, plain, _prepared(folded, name), {}, known)
     written = write_out(inferred(folded, name), frozenset(keep))
-    return FloatModel(name, plain, _prepared(fold(inferred(written.model, name), name), name), written.alike)
+    return FloatModel(name, plain, _prepared(fold(inferred(written.model, name), name), name), written.alike, known)
 
 
 def _prepared(folded: onnx.ModelProto, name: str) -> onnx.ModelProto:

@@ -28,6 +28,7 @@ from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, STORED_TYPES
 from tilewright.quantization.blocks import in_blocks
 from tilewright.quantization.gemm import has_plain_bias
+from tilewright.quantization.known_blocks import Known
 from tilewright.quantization.moments import Moments
 from tilewright.quantization.narrow_weights import PRODUCTS, limit_weights, product_weights
 from tilewright.quantization.ranges import Range
@@ -75,6 +76,7 @@ def quantize_model(
     weights: str = DEFAULT_TYPE.name,
     block: int = 0,
     read: Moments = MappingProxyType({}),
+    known: Known = MappingProxyType({}),
 ) -> onnx.ModelProto:
     """The network in QDQ form, but for `kept` nodes and tensors without a range; matrices in blocks of a size.
 
@@ -82,7 +84,7 @@ def quantize_model(
     """
     from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, TensorData, TensorsData
 
-    if (block or not {activations, weights} <= {*BYTES}) and opset_of(model) < WRITTEN_OPSET:
+    if (block or known or not {activations, weights} <= {*BYTES}) and opset_of(model) < WRITTEN_OPSET:
         model = convert(model, name, WRITTEN_OPSET)  # the first that has other types, and blocks
     before = model
     if weights != DEFAULT_TYPE.name:
@@ -126,7 +128,7 @@ def quantize_model(
             quantizer.quantize_model()
             _read_in_eight_bits(quantizer.model.model.graph, captured)
             made = quantizer.model.model
-            return _finished(in_blocks(made, before, weights, block, read) if block else made)
+            return _finished(in_blocks(made, before, weights, block, read, known) if block or known else made)
         except Exception as error:  # whatever its operators' quantisers raise
             raise CompileError(name, f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
 

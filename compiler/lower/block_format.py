@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
-from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -19,11 +19,15 @@ from tilewright.isa.machine.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class BlockFormat:
-    """The type of a block's scale; the words of the memory of sums, and the most of them that a weight tile gives."""
+    """The type of a block's scale; the words of the memory of sums, and the most of them that a weight tile gives.
+
+    `most` is how large a sum with its bias may be, for all instructions that make something else of it.
+    """
 
     scale: IntegerType
     words: int
     tile_words: int
+    most: int
 
 
 def block_format(machine: Machine) -> BlockFormat | None:
@@ -34,7 +38,8 @@ def block_format(machine: Machine) -> BlockFormat | None:
         scale = _scale(format, homes)
         if scale is not None:
             depth = machine.memories[format.destination.memory].depth
-            return BlockFormat(scale, depth, max(each.destination.block for each in products))
+            tile_words = max(each.destination.block for each in products)
+            return BlockFormat(scale, depth, tile_words, _most(machine, format.statement.expr.range.high))
     return None
 
 
@@ -45,6 +50,18 @@ def _scale(format: InstructionFormat, homes: set[str]) -> IntegerType | None:
         return None
     sums, scales = (format.operand(leaf.name) for leaf in product.args)
     return scales.element.type if sums.memory == format.destination.memory in homes - {scales.memory} else None
+
+
+def _most(machine: Machine, held: int) -> int:
+    """The least of `held` and of what `wrap(a + p.bias, …)` leaves of a sum and its bias, wherever that is."""
+    sums = (
+        node
+        for format in formats_with(machine, Role.COMPUTES)
+        for node in walk(format.statement.expr)
+        if node.op is Op.WRAP and node.args[0].op is Op.ADD
+    )
+    with_bias = (node for node in sums if any(leaf.op is Op.SOURCE and leaf.field for leaf in node.args[0].args))
+    return min([held, *(node.range.high for node in with_bias)])
 
 
 def _summed(expr: Expr) -> Expr | None:

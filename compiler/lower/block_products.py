@@ -118,12 +118,11 @@ def _shifts(
     network: Network, found: BlockFormat,
 ) -> NDArray[np.int64]:  # fmt: skip
     """[O]: a scale is its factor times two to the power of this; as many bits as scales and the sum of all have."""
-    most = network.arithmetic.sum.interval.high
     reach = np.maximum(np.abs(bounds).max(axis=0), 1)
     beyond = 2 * network.arithmetic.activation.interval.span  # a bias that is larger gives the limit in any case
     total = (factors * reach).sum(axis=1) + np.abs(offset) + np.minimum(np.abs(bias), beyond)
     with np.errstate(divide="ignore"):
-        room = np.minimum(found.scale.interval.high / factors.max(axis=1), (most - reach.sum(axis=1)) / total)
+        room = np.minimum(found.scale.interval.high / factors.max(axis=1), (found.most - reach.sum(axis=1)) / total)
     _, exponents = np.frexp(np.where(np.isfinite(room), room, 1.0))
     return np.minimum(exponents.astype(np.int64) - 1, network.from_sums.max_shift)
 

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.codesign.price.corners import TYPICAL
-from tilewright.codesign.price.efforts import FASTEST
+from tilewright.codesign.price.efforts import SMALLEST
 
 
 @dataclass(frozen=True)
 class Choice:
     """What there is to choose of a machine's hardware in a process.
 
-    `effort`: how hard to work for short paths; `efforts`: for single units, by their key in `MachinePaths.mapped`.
+    `effort`: how hard to work for short paths, as little as possible if nothing is said, since a clock stands beside
+    areas that are mapped for area; `efforts`: for single units, by their key in `MachinePaths.mapped`.
     `macro_ns`: the latest that a word of a memory may come after the clock, by the memory's name.
     """
 
-    effort: str = FASTEST
+    effort: str = SMALLEST
     efforts: Mapping[str, str] = field(default_factory=dict)
     macro_ns: Mapping[str, float] = field(default_factory=dict)
     corner: str = TYPICAL

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.activity import ALL, RUNS, Activity, ActivityOf
-from tilewright.codesign.price.efforts import SMALLEST
 from tilewright.codesign.price.netlist import converted, netlist, with_all_inside
 from tilewright.codesign.price.parts import ProcessingElement
 from tilewright.codesign.price.parts import lanes as lanes_of
@@ -111,7 +110,7 @@ def measure(machine: Machine, folder: Path, process: Process, volts: float) -> d
         "lane": VectorDatapath(machine.with_lanes(1), vector),
     }
     texts = {name: ("top", with_all_inside("top", *converted(part))) for name, part in parts.items()}
-    mapped = synthesis.mapped(texts, dict.fromkeys(texts, SMALLEST))  # as the areas are
+    mapped = synthesis.mapped(texts)
     element, lane = (ActivityOf(mapped[name], process, synthesis.timing, volts) for name in parts)
     generator = np.random.default_rng(SEED)
     arithmetic = arithmetic_of(machine)

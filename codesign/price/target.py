@@ -75,6 +75,8 @@ def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -
         soonest = _soonest(machine, process, name)
         if soonest > period:
             return f"none: no macro gives a word within {period:.2f} ns; the soonest takes {soonest:.2f}"
+        if not machine.pipeline.memory_output and name not in machine.table_memories:
+            return "pipeline.memory_output: 1, which gives a word a cycle of its own"
         return f"more banks of {name}, which are smaller macros, or fewer readers of it"
     return "no key of the machine's file"
 
@@ -85,7 +87,7 @@ def _macros(machine: Machine, process: Process, period: float) -> tuple[Choice, 
     What comes behind a macro is what its longest path takes beyond the macro's own time; it does not change with it.
     """
     limits: dict[str, float] = {}
-    fastest = MachinePaths(machine, process)
+    fastest = MachinePaths(machine, process, Choice(effort=FASTEST))
     while True:  # a memory's path may be hidden behind that of another
         clock = fastest.with_macros(limits).found()
         sooner = {}
@@ -95,7 +97,7 @@ def _macros(machine: Machine, process: Process, period: float) -> tuple[Choice, 
             if path > period and wanted < now:
                 sooner[name] = wanted
         if not sooner:
-            return Choice(macro_ns=limits), clock
+            return Choice(FASTEST, macro_ns=limits), clock
         limits |= sooner
 
 

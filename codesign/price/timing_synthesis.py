@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.cell_timing import load_timing
-from tilewright.codesign.price.efforts import EFFORTS, FASTEST, options_of, script_of
+from tilewright.codesign.price.efforts import EFFORTS, SMALLEST, options_of, script_of
 from tilewright.codesign.price.liberty import liberty
 from tilewright.codesign.price.process import Cell, Process
 from tilewright.codesign.price.side_by_side import side_by_side
@@ -60,14 +60,14 @@ class TimingSynthesis:
     def mapped(self, texts: Texts, efforts: Mapping[str, str] = NONE) -> dict[str, Mapped]:
         """By name: the module that is the top of a text in RTLIL, and that text; several at a time.
 
-        `efforts` says how hard to work for each; as hard as possible where it does not.
+        `efforts` says how hard to work for each; as little as possible where it does not.
         """
         return {name: self.static.mapped(module) for name, module in self.netlists(texts, efforts).items()}
 
     def netlists(self, texts: Texts, efforts: Mapping[str, str] = NONE) -> dict[str, Mapping[str, Any]]:
         """As `mapped`, in Yosys's JSON, from which the delays at any corner follow."""
         largest_first = sorted(texts, key=lambda name: -len(texts[name][1]))
-        made = side_by_side(lambda name: self._one(*texts[name], efforts.get(name, FASTEST)), largest_first)
+        made = side_by_side(lambda name: self._one(*texts[name], efforts.get(name, SMALLEST)), largest_first)
         by_name = dict(zip(largest_first, made, strict=True))
         return {name: by_name[name] for name in texts}
 

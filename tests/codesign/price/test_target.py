@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,7 +41,7 @@ class Paths:
         return name
 
     def with_macros(self, macro_ns: dict[str, float]) -> Paths:
-        return Paths(None, None, Choice(macro_ns=macro_ns))
+        return Paths(None, None, replace(self.choice, macro_ns=macro_ns))
 
     def found(self) -> Clock:
         macro = memory_price(MACHINE, MACHINE.memories["act"], PROCESS, self.choice.macro_ns.get("act", math.inf)).macro
@@ -90,6 +91,16 @@ def test_says_what_keeps_a_machine_from_its_target() -> None:
     assert title.startswith("Target of 400 MHz: not reached (mapped for speed, not placed")
     assert [figure for figure, _ in rows][:3] == [f"clock, {corner} corner" for corner in ("typical", "slow", "fast")]
     assert last == "What keeps it from the target"
+
+
+def test_asks_for_a_register_behind_the_banks_once() -> None:
+    unit = UnitClock("behind", 3.9, "act.bank0.way0 data", "behind.word", "")
+    later = load_machine("base16-1p", ["pipeline.memory_output=1"])
+    before, after = (target.remedy(machine, PROCESS, unit, 3.5) for machine in (MACHINE, later))
+    assert before == "pipeline.memory_output: 1, which gives a word a cycle of its own"
+    assert after == "more banks of act, which are smaller macros, or fewer readers of it"
+    table = UnitClock("behind", 3.9, "lut.lane0 data", "behind.word", "")
+    assert "memory_output" not in target.remedy(MACHINE, PROCESS, table, 3.5)
 
 
 def test_efforts_end_with_the_hardest() -> None:

@@ -9,9 +9,6 @@ from tilewright.compiler.partition.source import Source, read_source
 from tilewright.errors import InputError
 from tilewright.simulator.run_profile import LayerProfile
 
-QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
-"""Operators that only say how numbers are stored."""
-
 
 def operators_of(model: Path, layers: Sequence[LayerProfile]) -> tuple[str, ...]:
     """For each layer `Conv, Add → 64×56×56`; empty for what the compiler added.
@@ -26,9 +23,8 @@ def operators_of(model: Path, layers: Sequence[LayerProfile]) -> tuple[str, ...]
 
 
 def _line(source: Source, nodes: Sequence[str]) -> str:
-    types = [source.nodes[node].op_type for node in nodes]
-    shown = ", ".join(each for each in types if each not in QUANTISERS)
     if not nodes:
         return ""
+    shown = ", ".join(source.nodes[node].op_type for node in nodes)
     known = source.tensor_type(source.nodes[nodes[-1]].output[0])
     return shown if known is None else f"{shown} → {'×'.join(map(str, known.shape)) or 'a number'}"

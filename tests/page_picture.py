@@ -13,11 +13,12 @@ from PIL.PngImagePlugin import PngInfo
 
 from tests.digits import MODEL
 from tilewright.api import compile  # noqa: A004
+from tilewright.profiles.page.operators import operators_of
 from tilewright.profiles.page.page import page
 
 PICTURE = Path("docs/pictures/page.png")
 
-WIDTH, HEIGHT = 1240, 1625
+WIDTH, HEIGHT = 1240, 1545
 
 CYCLES = "cycles"
 """The name of the note in the picture."""
@@ -32,7 +33,7 @@ def main() -> int:
     profile = program.run_profile()
     with TemporaryDirectory() as folder:
         file = Path(folder) / "page.html"
-        file.write_text(page("digits on tiny8", profile, program.runs()))
+        file.write_text(page("digits on tiny8", profile, program.runs(), operators=operators_of(MODEL, profile.layers)))
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=8000"]
         flags += [
             f"--user-data-dir={folder}/c",

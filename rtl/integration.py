@@ -9,8 +9,9 @@ from textwrap import wrap
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.memory_wrappers import KINDS, WRAPPER
+from tilewright.rtl.origins import origins
 from tilewright.rtl.registers import register_map_markdown
-from tilewright.rtl.verilog import Netlist
+from tilewright.rtl.verilog import TOP, Netlist
 
 PINS = {
     "clk": "the only clock; everything happens at its rising edge",
@@ -69,7 +70,7 @@ def waivers() -> str:
 
 def one_file(machine: Machine, netlist: Netlist) -> str:
     """All of it, with memories as arrays. To lint it, waive DECLFILENAME besides: a file has one name."""
-    return "".join([head(machine, netlist), *netlist.modules.values(), _inferred(netlist)])
+    return "".join([head(machine, netlist), *_commented(machine, netlist).values(), _inferred(netlist)])
 
 
 def split_files(machine: Machine, netlist: Netlist) -> dict[str, str]:
@@ -78,7 +79,7 @@ def split_files(machine: Machine, netlist: Netlist) -> dict[str, str]:
     The list names what a simulation takes: the top module first, and the wrapper with arrays.
     """
     wrapper = _wrapper(netlist)
-    files = {f"{name}.sv": text for name, text in netlist.modules.items()}
+    files = {f"{name}.sv": text for name, text in _commented(machine, netlist).items()}
     files[f"{netlist.top}.sv"] = head(machine, netlist) + files[f"{netlist.top}.sv"]
     files |= {f"{kind}/{wrapper}.sv": netlist.wrappers[f"{wrapper}_{kind}.sv"] for kind in KINDS}
     listed = [*(f"{name}.sv" for name in netlist.modules), f"inferred/{wrapper}.sv"]
@@ -118,6 +119,18 @@ targets:
     default_tool: verilator
     tools: {{verilator: {{mode: lint-only, verilator_options: [-Wall]}}}}
 """
+
+
+def _commented(machine: Machine, netlist: Netlist) -> dict[str, str]:
+    """Each module's text, after a comment that says what it is, and of which class and file it was made."""
+    abouts = origins(machine, netlist.top.removesuffix(TOP))
+    found = {}
+    for name, text in netlist.modules.items():
+        # A module that is called as a signal beside it has a number behind its name.
+        about = abouts.get(name) or abouts.get(re.sub(r"_\d+$", "", name))
+        lines = wrap(about, WIDTH) if about else []
+        found[name] = "".join(f"// {line}\n" for line in lines) + text.lstrip("\n")
+    return found
 
 
 def _inferred(netlist: Netlist) -> str:

@@ -36,7 +36,7 @@ def test_its_commands_print_what_it_shows(repository: Path, tmp_path: Path) -> N
         expected = promised(block, following)
         assert expected is not None and (done.stdout, done.stderr) == (expected.text, ""), block.text
         tried += 1
-    assert tried == 3
+    assert tried == 4
 
 
 def test_it_tells_of_every_pin_and_every_wrapper(repository: Path) -> None:

@@ -164,6 +164,15 @@ def test_sets_registers_to_the_same_values() -> None:
     assert without_next_values(before) == after
 
 
+def test_each_module_says_what_it_is_and_where_it_was_made(folder: Path, repository: Path) -> None:
+    heads = {path.stem: path.read_text().partition("module ")[0] for path in folder.glob("*.sv")}
+    named = {name: re.search(r"^// (\w+) \((\S+), line (\d+)\):\s", head, re.M) for name, head in heads.items()}
+    assert [name for name, found in named.items() if found is None] == []
+    for found in filter(None, named.values()):
+        line = (repository / found[2]).read_text().splitlines()[int(found[3]) - 1]
+        assert line.startswith(f"class {found[1]}("), line
+
+
 @pytest.mark.slow
 def test_fusesoc_lints_by_its_core_file(folder: Path, tmp_path: Path) -> None:
     """And finds a fault that was put into a module."""

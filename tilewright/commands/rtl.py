@@ -21,12 +21,18 @@ def rtl_command(
         typer.Option("--split", metavar="DIR", help="A file for each module, and wrappers of memories to choose from."),
     ] = None,
     prefix: Annotated[str, typer.Option("--prefix", help="What the names of all modules begin with.")] = "",
+    clock: Annotated[
+        float | None,
+        typer.Option("--clock", metavar="MHZ", min=0.001, help="With --split: constraints for this clock, too."),
+    ] = None,
     set: Set = None,  # noqa: A002
     json: Json = None,
 ) -> None:
     """Write a machine's hardware as SystemVerilog. The head of the file says which registers and pins there are."""
     from tilewright.files.whole import write_file
     from tilewright.isa.files.loader import load_machine
+    from tilewright.progress import progress
+    from tilewright.rtl.constraints import CLOCK_PORT, clock_constraints
     from tilewright.rtl.integration import one_file, split_files
     from tilewright.rtl.verilog import netlist
     from tilewright.terminal.progress import progress
@@ -37,10 +43,14 @@ def rtl_command(
     if prefix and not re.fullmatch(PREFIX, prefix):
         wrong = f"{prefix!r}: expected small letters, digits and _, a letter first"
         raise typer.BadParameter(wrong, param_hint="--prefix")
+    if clock is not None and split is None:
+        raise typer.BadParameter("it writes files beside the modules: give --split DIR", param_hint="--clock")
     machine = load_machine(isa, tuple(set or ()))
     with progress(f"elaborating {machine.name}"):
         made = netlist(machine, prefix)
         texts = split_files(machine, made) if split is not None else {"": one_file(machine, made)}
+        if clock is not None:
+            texts |= {f"{made.top}.{end}": text for end, text in clock_constraints(CLOCK_PORT, clock).items()}
     for name, text in texts.items():
         if split is None:
             assert output is not None

@@ -1,5 +1,5 @@
-"""The command line: `tilewright quantize, compile, explain, run, evaluate, compare-values, profile, bundle, price,
-compare, advise, require, specialise, explore, mcp, doctor, check, disassemble, assemble, operators, isa, rtl`.
+"""The command line: `tilewright quantize, compile, explain, run, evaluate, compare-values, profile, bundle, fpga,
+price, compare, advise, require, specialise, explore, mcp, doctor, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -51,6 +51,7 @@ from tilewright.commands.require import require_command
 from tilewright.commands.rtl import rtl_command
 from tilewright.commands.specialise import specialise_command
 from tilewright.errors import InputError
+from tilewright.fpga_command import fpga_command
 from tilewright.terminal.ending import run_to_end
 from tilewright.terminal.plain_help import with_plain_help
 
@@ -74,6 +75,7 @@ app.command("compare-values")(compare_values_command)
 app.command("price")(price_command)
 app.command("profile")(profile_command)
 app.command("bundle")(bundle_command)
+app.command("fpga")(fpga_command)
 app.command("compare")(compare_command)
 app.command("advise")(advise_command)
 app.command("require")(require_command)

@@ -192,7 +192,7 @@ def routed(family: Family, netlist: str, seed: int = SEED, options: Sequence[str
     if empty:
         filled, available = used[device.place_kind]
         used[device.place_kind] = filled - len(empty), available
-    return Placed(min(clocks), _longest_path(report), nextpnr_version(), used, len(empty))
+    return Placed(min(clocks), longest_path(report), nextpnr_version(), used, len(empty))
 
 
 def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequence[str] = ()) -> float:
@@ -241,13 +241,13 @@ def _with_pins(netlist: str, module: str = TOP, empty: Sequence[str] = ()) -> st
     return made({"in.json": netlist, "pins.v": pins(_top(netlist, module)["ports"], module, empty)}, JOIN)
 
 
-def _longest_path(report: Mapping[str, Any]) -> tuple[str, str]:
+def longest_path(report: Mapping[str, Any]) -> tuple[str, str]:
     """The ends of the path that sets the clock: of those within a clock, nextpnr names one for each clock."""
     paths = [path for path in report["critical_paths"] if path["from"] == path["to"]]
     steps = max((path["path"] for path in paths), key=lambda path: sum(step["delay"] for step in path))
-    return _register(steps[0]["from"]["cell"]), _register(steps[-1]["to"]["cell"])
+    return register_of(steps[0]["from"]["cell"]), register_of(steps[-1]["to"]["cell"])
 
 
-def _register(cell: str) -> str:
+def register_of(cell: str) -> str:
     """`machine.load.bursts.consumed_TRELLIS_FF_Q_1` is of register `load.bursts.consumed`."""
     return re.split(r"_(?:TRELLIS|LUT4|CCU2C|PFUMX|L6MUX|MULT|DP16KD)|\$|\.\d", cell.removeprefix("machine."))[0]

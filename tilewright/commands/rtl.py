@@ -31,7 +31,6 @@ def rtl_command(
     """Write a machine's hardware as SystemVerilog. The head of the file says which registers and pins there are."""
     from tilewright.files.whole import write_file
     from tilewright.isa.files.loader import load_machine
-    from tilewright.progress import progress
     from tilewright.rtl.constraints import CLOCK_PORT, clock_constraints
     from tilewright.rtl.integration import one_file, split_files
     from tilewright.rtl.verilog import netlist

@@ -13,6 +13,8 @@ from tests.mixed_networks import sandwich
 from tilewright.api import compile  # noqa: A004
 from tilewright.profiles.page.hosts import host_parts
 from tilewright.profiles.page.page import page
+from tilewright.profiles.page.sections import compared, what_if_section
+from tilewright.profiles.what_if import choices_of, what_if
 
 pytestmark = pytest.mark.long
 
@@ -28,7 +30,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of a network that has nodes on the host, too, so that all that a page may show is on it."""
     program = compile(sandwich(), "tiny8", effort=0)
     path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(page("mixed", program.run_profile(), program.runs(), hosts=host_parts(program.network)))
+    profile, runs = program.run_profile(), program.runs()
+    bounds = what_if([run.program for run in runs], profile.cycles, choices_of(program.machine, ["all"]))
+    sections = [compared(profile, profile, "mixed", "again"), what_if_section(bounds, (), profile.cycles)]
+    path.write_text(page("mixed", profile, runs, hosts=host_parts(program.network), sections=sections))
     return path
 
 

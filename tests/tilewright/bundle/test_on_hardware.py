@@ -11,6 +11,7 @@ from programs.networks.registry import int8_network
 from tests.tilewright.command_line import Command
 from tilewright.bundle.bundle import bundle_files
 from tilewright.bundle.simulated import BOARD, WARNINGS, run_simulated
+from tilewright.bundle.vector_c import random_inputs
 from tilewright.isa.program.faults import FAULT_CAUSES, FaultCode
 from tilewright.program import Program
 from tilewright.rtl.simulation.board import run_on_board
@@ -152,8 +153,13 @@ def digits() -> Program:
 def test_three_commands_from_a_network_to_its_outputs_on_hardware(tilewright: Command, tmp_path: Path) -> None:
     assert tilewright("compile", DIGITS, "--isa", "tiny8", "-o", tmp_path / "digits.npu").code == 0
     ended = tilewright("bundle", tmp_path / "digits.npu", "-o", tmp_path / "out", "--simulate")
-    cycles = Program.load(tmp_path / "digits.npu").profile()["cycles"]
-    assert ended.out.splitlines()[1:] == ["digits: 0 of 10 values differ", f"{cycles} cycles"]
+    program = Program.load(tmp_path / "digits.npu")
+    largest = program.run(random_inputs(program.binary, 0)).outputs["logits"].argmax()
+    assert ended.out.splitlines()[1:] == [
+        f"output logits: the largest of 10 values is number {largest}",
+        "digits: 0 of 10 values differ",
+        f"{program.profile()['cycles']} cycles",
+    ]
 
 
 @pytest.mark.slow

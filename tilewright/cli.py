@@ -24,6 +24,7 @@ from tilewright.commands.doctor import doctor_command
 from tilewright.commands.evaluate import evaluate_command
 from tilewright.commands.explain import explain_command
 from tilewright.commands.explore import explore_app
+from tilewright.commands.fpga import fpga_command
 from tilewright.commands.isa import isa_app
 from tilewright.commands.mcp import mcp_command
 from tilewright.commands.options import (
@@ -51,7 +52,6 @@ from tilewright.commands.require import require_command
 from tilewright.commands.rtl import rtl_command
 from tilewright.commands.specialise import specialise_command
 from tilewright.errors import InputError
-from tilewright.fpga_command import fpga_command
 from tilewright.terminal.ending import run_to_end
 from tilewright.terminal.plain_help import with_plain_help
 

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.compiler.errors import CompileError, DamagedModel, NodeName
 from tilewright.compiler.importers.opsets import WRITTEN_OPSET, convert, opset_of
+from tilewright.compiler.importers.remarks import add_remarks
 
 PACKED = "MatMulNBits"
 
@@ -24,6 +25,8 @@ BYTE_BITS = 8
 
 ELEMENTS: Mapping[int, int] = {2: TensorProto.UINT4, 4: TensorProto.UINT4, 8: TensorProto.UINT8}
 """The type that elements of so many bits take; two bits have a type of their own in opset 25 only."""
+
+WIDER = "its weights of two bits are kept as four: opsets before 25 have no type of two"
 
 LEAST_BLOCK = 16
 
@@ -55,6 +58,7 @@ def with_plain_blocks(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         made = convert(made, name, WRITTEN_OPSET)
     for weights in added:
         weights.put_into(made)
+    add_remarks(made, {f"{PACKED} {weights.name!r}": WIDER for weights in added if weights.is_wider})
     return made
 
 
@@ -81,6 +85,16 @@ class _Weights:
         self.codes = self._codes(constants)
         self.scales = self._scales(constants)
         self.zeros = self._zeros(constants)
+
+    @property
+    def name(self) -> str:
+        """The node's."""
+        return self._node.name or self._node.output[0]
+
+    @property
+    def is_wider(self) -> bool:
+        """Whether its elements take more bits than the file gives them."""
+        return self._bits == 2
 
     def product(self) -> list[onnx.NodeProto]:
         """The MatMul, and the sum with a bias if there is one."""

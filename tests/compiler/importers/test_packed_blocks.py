@@ -11,7 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.compiler.models import run_onnx
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.packed_blocks import with_plain_blocks
+from tilewright.compiler.importers.packed_blocks import WIDER, with_plain_blocks
+from tilewright.compiler.importers.remarks import remarks_of
 
 SUMMED, RESULTS = 72, 10
 
@@ -56,6 +57,11 @@ def test_means_what_onnx_runtime_computes(bits: int, block: int, zeros: str) -> 
     x = {"x": np.random.default_rng(0).normal(size=(3, SUMMED)).astype(np.float32)}
     (found,), (meant,) = run_onnx(plain, x).values(), run_onnx(model, x).values()
     np.testing.assert_allclose(found, meant, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("bits", "said"), [(2, {"MatMulNBits 'product'": WIDER}), (4, {}), (8, {})])
+def test_says_where_weights_take_more_bits(bits: int, said: dict[str, str]) -> None:
+    assert remarks_of(with_plain_blocks(packed_model(bits), "net")) == said
 
 
 def test_leaves_computed_weights() -> None:

@@ -85,13 +85,18 @@ def worth_trying(chain: Chain, machine: Machine, effort: int) -> list[Proposal]:
 def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measured:
     """What takes the fewest cycles; stripes only if they save enough, or if the chain does not fit otherwise.
 
+    Copies of edges must save as much again of the best without them: they fill memory that neighbours have use for.
     Nothing is measured whose busiest engine alone takes nearly as long.
     """
     best = Measured(measure(chain.program))
     least = None if best.before is None else best.before * (1 - WORTH)
-    for proposal in tried:
+    copies = False
+    for proposal in sorted(tried, key=lambda each: each.stripes.copies_edges):
         if best.before is not None and proposal.least > best.before * (1 - POSSIBLE):
             continue
+        if proposal.stripes.copies_edges and not copies:
+            copies = True
+            least = least if best.after is None else best.after * (1 - WORTH)
         cycles = measure(in_stripes(chain, proposal.stripes))
         if cycles is not None and (least is None or cycles < least):
             best, least = Measured(best.before, cycles, proposal.stripes), cycles

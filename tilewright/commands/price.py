@@ -143,7 +143,7 @@ def _clock(price: Price) -> dict[str, Any]:
 def _target(price: Price, mhz: float) -> dict[str, Any]:
     from tilewright.codesign.price.clock_report import target_report
     from tilewright.codesign.price.target import aimed
-    from tilewright.progress import progress
+    from tilewright.terminal.progress import progress
 
     with progress(f"mapping {price.machine.name} for {mhz:g} MHz"):
         return target_report(aimed(price, mhz))

@@ -167,7 +167,7 @@ def _changes(model: Path, isa: str | None, overrides: list[str] | None, settings
         return []
     from tilewright.compiler.options import Options
     from tilewright.explain.reruns import what_if
-    from tilewright.progress import progress
+    from tilewright.terminal.progress import progress
 
     assert isa is not None  # without, the model was refused
     with progress("compiling for other machines"):

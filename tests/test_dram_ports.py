@@ -51,6 +51,7 @@ def cycles(machine: Machine, *instructions: Instruction) -> int:
     return simulate_cycles(program, place_regions(program.limits)).cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both", [("load_act", "load_act_load2"), ("store_act", "store_act_out2")])
 def test_transfers_through_two_ports_take_no_longer_than_one(both: tuple[str, str]) -> None:
     machine = two_ports()

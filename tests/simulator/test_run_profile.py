@@ -105,6 +105,7 @@ OTHER_VALUES = {
     "tilewright/dumps/selection_report.py": "the table of select",
     "tilewright/explain/program.py": "what explain says",
     "tilewright/explain/report.py": "what explain says",
+    "tilewright/commands/fpga.py": "the figures of a system on a board",
     "tilewright/commands/quantize.py": "the summary of quantize",
     "codesign/price/report.py": "what price says",
     "codesign/price/measure_activity.py": "the images of a network",

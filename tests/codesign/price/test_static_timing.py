@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path as FilePath
 from typing import Any
@@ -123,8 +124,7 @@ def test_a_process_without_delays_is_refused(toy: Process) -> None:
 )
 def test_a_table_with_a_hole_is_refused(file: str, old: str, new: str, message: str, tmp_path: FilePath) -> None:
     shipped = load_process().folder
-    for path in shipped.iterdir():
-        (tmp_path / path.name).write_text(path.read_text())
+    shutil.copytree(shipped, tmp_path, dirs_exist_ok=True)
     (tmp_path / file).write_text((tmp_path / file).read_text().replace(old, new))
     with pytest.raises(PriceError, match=message):
         load_timing(load_process(tmp_path))

@@ -135,6 +135,7 @@ def test_a_program_has_the_same_values_through_two_ports() -> None:
     np.testing.assert_equal(simulated(program, inputs), simulated(digits_on(load_machine("base16"), Ahead()), inputs))
 
 
+@pytest.mark.slow
 def test_a_second_port_makes_a_program_faster_than_a_second_engine_on_the_same_one() -> None:
     cycles = [
         simulate_cycles(program, place_regions(program.limits)).cycles
@@ -180,6 +181,7 @@ def test_two_engines_on_one_port_are_not_slower_than_one_and_faster_where_they_c
     assert both <= most * alone, (alone, both)
 
 
+@pytest.mark.slow
 def test_engines_of_a_program_are_kept_where_its_order_is_taken_over() -> None:
     """A search arranges a stand-in; the program has its order, and with it its engines."""
     small = TWO_OF_EACH.replace("ports: 2", "ports: 2, bus_bytes: 4") + "array: {rows: 4, cols: 4}\nlanes: 4\n"

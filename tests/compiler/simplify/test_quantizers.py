@@ -134,7 +134,18 @@ def test_blocks_as_mlir_writes_them() -> None:
     assert parse_type(text) == tensor_type
 
 
-@pytest.mark.parametrize("machine", [name for name in shipped_machines() if name != "w4-only"])
+FEW = ("base16", "dw16", "sequence16", "tiny8")
+"""Machines of the fast ring; for other numbers of engines the cycle kernel is compiled anew, which takes long."""
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param(name, marks=() if name in FEW else pytest.mark.slow)
+        for name in shipped_machines()
+        if name != "w4-only"
+    ],
+)
 def test_every_machine_with_a_memory_of_them_moves_wide_integers(machine: str) -> None:
     model, inputs = random_end(np.random.default_rng(5), "DequantizeLinear", "uint16", "channels")
     expected = expected_end(model, inputs)

@@ -10,9 +10,9 @@ BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),
 """Table 1: output channels and stride of each depthwise separable convolution."""
 
 
-def mobilenet_v1(builder: Builder) -> onnx.ModelProto:
-    """Table 1: width 1.0, 224×224."""
-    return _mobilenet_v1(builder, size=224, classes=1000, width=1.0)
+def mobilenet_v1(builder: Builder, width: float = 1.0, size: int = 224) -> onnx.ModelProto:
+    """Table 1; `width` thins every layer, `size` is the height and width of an image (sections 3.3 and 3.4)."""
+    return _mobilenet_v1(builder, size=size, classes=1000, width=width)
 
 
 def mobilenet_v1_025(builder: Builder) -> onnx.ModelProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import onnx
@@ -91,12 +92,38 @@ OF_MANY_NODES: dict[str, Callable[[onnx.ModelProto], Feed]] = {
 """Networks in which several nodes are one operation, or one is many: `tilewright quantize` takes them, and samples."""
 
 
+OF_ANY_SIZE = {"mobilenetv1": mobilenet_v1, "mobilenetv2": mobilenet_v2}
+"""Networks that are published in many sizes: `mobilenetv2-0.35-160` is 0.35 times as wide, for images of 160×160."""
+
+SIZED = re.compile(r"(?P<name>\w+)-(?P<width>[0-9]+\.[0-9]+)-(?P<size>[0-9]+)", re.ASCII)
+
+LEAST_WIDTH, MOST_WIDTH = 0.1, 2.0
+LEAST_SIZE, MOST_SIZE = 32, 1024
+
+
+def is_network(name: str) -> bool:
+    """Whether a name is of the table, or of a network of any size with a width and a size that can be built."""
+    sized = SIZED.fullmatch(name)
+    if sized is None or name in NETWORKS:
+        return name in NETWORKS
+    is_wide_enough = LEAST_WIDTH <= float(sized["width"]) <= MOST_WIDTH
+    return sized["name"] in OF_ANY_SIZE and is_wide_enough and LEAST_SIZE <= int(sized["size"]) <= MOST_SIZE
+
+
+def build(name: str, builder: Builder) -> onnx.ModelProto:
+    """The network of a name that `is_network`, in float32."""
+    sized = None if name in NETWORKS else SIZED.fullmatch(name)
+    if sized is None:
+        return NETWORKS[name](builder)
+    return OF_ANY_SIZE[sized["name"]](builder, float(sized["width"]), int(sized["size"]))
+
+
 def float_network(name: str) -> onnx.ModelProto:
-    """A network of the table, in float32."""
-    return NETWORKS[name](Builder(name))
+    """A network by its name, in float32."""
+    return build(name, Builder(name))
 
 
 def int8_network(name: str) -> onnx.ModelProto:
-    """A network of the table, quantised to int8."""
+    """A network by its name, quantised to int8."""
     model = float_network(name)
     return quantise_ends(model, OF_MANY_NODES[name](model)) if name in OF_MANY_NODES else quantise(model)

@@ -17,7 +17,7 @@ import pytest
 from programs.networks.builder import Builder
 from programs.networks.depthwise import WAYS, cycles_of
 from programs.networks.quantise import KEEP_PARAMETERS, random_inputs
-from programs.networks.registry import NETWORKS, OF_MANY_NODES, float_network, int8_network
+from programs.networks.registry import NETWORKS, OF_MANY_NODES, float_network, int8_network, is_network
 
 SMALL = ("autoencoder", "ds-cnn", "mobilenetv1-0.25", "resnet8", "resnet20v2")
 
@@ -261,6 +261,27 @@ def test_has_the_published_parameters(name: str) -> None:
     assert stored_parameters(model) + PUBLISHED[name].per_channel * folded_channels == PUBLISHED[name].parameters
 
 
+# 1e6 multiply-accumulates and parameters: of MobileNetV1 in its paper, tables 6 and 9; of MobileNetV2 in the authors'
+# release (tensorflow/models, research/slim/nets/mobilenet), whose parameters are those of normalisations, too.
+SIZES = {
+    "mobilenetv1-0.75-224": (325, 2.6), "mobilenetv1-0.5-160": (76, 1.32),
+    "mobilenetv2-0.35-96": (11, 1.66), "mobilenetv2-0.5-160": (50, 1.95), "mobilenetv2-1.4-224": (582, 6.06),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_other_sizes_do_the_published_work(name: str) -> None:
+    model = float_network(name)
+    work, parameters = SIZES[name]
+    assert macs(model) / 1e6 == pytest.approx(work, abs=1)
+    assert stored_parameters(model) / 1e6 == pytest.approx(parameters, rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2-0.05-96", "mobilenetv2-1.0-16", "resnet8-0.5-32", "mobilenetv2-0.5"])
+def test_other_names_are_no_networks(name: str) -> None:
+    assert not is_network(name)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_names_every_node_once(name: str) -> None:
     names = [node.name for node in built(name)[0].graph.node]
@@ -312,7 +333,7 @@ def test_refuses_an_unknown_name() -> None:
     command = [sys.executable, "-m", "programs.networks", "resnet9"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert "invalid choice: 'resnet9'" in result.stderr
+    assert "no network 'resnet9'" in result.stderr
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EIGHTHS
 from tilewright.compiler.emission.kernels.marks import NOT_YET
+from tilewright.compiler.emission.kernels.room import cycle_that_fits, take_words
 from tilewright.compiler.tile.accesses import Integers
 from tilewright.compiler.tile.program import TileProgram
 
@@ -93,9 +94,6 @@ class Room:
     """
 
     def __init__(self, residents: Residents) -> None:
-        from tilewright.compiler.emission.kernels.room import cycle_that_fits, take_words  # which names what is here
-
-        self._cycle_that_fits, self._take_words = cycle_that_fits, take_words
         of = self._residents = residents
         memories, buffers, operations = len(of.memories), len(of.size), len(of.begins) - 1
         self.columns = RoomColumns(
@@ -120,6 +118,7 @@ class Room:
             started=np.zeros(operations + 1, np.bool_),
             turn=np.zeros(1, np.int64),
         )
+        self._cycle_that_fits, self._take_words = cycle_that_fits.on(self.columns), take_words.on(self.columns)
 
     @property
     def turn(self) -> int:
@@ -148,9 +147,9 @@ class Room:
         `reserved`: by memory, words to leave for operations that wait.
         """
         left = np.array([reserved.get(name, 0) for name in self._residents.memories], np.int64)
-        found = int(self._cycle_that_fits(self.columns, index, np.array(fresh, np.int64), left))
+        found = int(self._cycle_that_fits(index, np.array(fresh, np.int64), left))
         return None if found == NOT_YET else found
 
     def take(self, index: int, start: int, end: int) -> None:
         """Start an operation in a cycle, not before those that started earlier; it completes in cycle `end`."""
-        self._take_words(self.columns, index, start, end)
+        self._take_words(index, start, end)

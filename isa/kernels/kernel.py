@@ -63,6 +63,32 @@ class Kernel:
             entry = self._entries[key] = self._entry(form, len(values), arguments)
         return entry.call(values)
 
+    def on(self, first: Any) -> Callable[..., Any]:
+        """The kernel with its first argument given: what is called often with the same columns takes them apart once.
+
+        Their arrays may change what they hold, but neither their types nor their sizes.
+        """
+        of_first: list[object] = []
+        numbers: list[int] = []
+        _flatten(first, of_first, numbers)
+        values_of_first = [ctypes.c_int64(number) for number in numbers]  # what is converted once costs a quarter
+        entries: dict[tuple[object, ...], _Entry] = {}
+
+        def call(*others: Any) -> Any:
+            form: list[object] = []
+            values: list[int] = []
+            for argument in others:
+                _flatten(argument, form, values)
+            key = tuple(form)
+            entry = entries.get(key)
+            if entry is None:
+                whole = (*of_first, *form)
+                entry = self._entries.get(whole) or self._entry(whole, len(numbers) + len(values), (first, *others))
+                self._entries[whole] = entries[key] = entry
+            return entry.call([*values_of_first, *values])
+
+        return call
+
     @cached_property
     def _fingerprint(self) -> str:
         return fingerprint(self.function)
@@ -103,7 +129,7 @@ class _Entry:
     function: Callable[..., int]
     result: str
 
-    def call(self, values: Sequence[int]) -> Any:
+    def call(self, values: Sequence[int | ctypes.c_int64]) -> Any:
         room = ctypes.create_string_buffer(max(struct.calcsize(self.result), 1))
         status = self.function(ctypes.addressof(room), 0, *values)
         assert status in (0, NONE), status

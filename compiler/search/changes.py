@@ -9,7 +9,8 @@ import numpy as np
 
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
-from tilewright.compiler.tiling.plan import Plan, Planner
+from tilewright.compiler.tiling.plan import Plan
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.tile_counts import tile_counts
 from tilewright.isa.machine.machine import Machine
 

@@ -16,8 +16,9 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.finisher import Finisher
 from tilewright.compiler.search.in_rows import search_rows
+from tilewright.compiler.search.order import search_ahead
 from tilewright.compiler.search.records import Subject, Tuning
-from tilewright.compiler.search.search import search_ahead, search_tiling
+from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.search.stand_in import StandIn, stand_in
 from tilewright.compiler.search.tuning import place_of, recall, remember
 from tilewright.compiler.select.cover import Selection

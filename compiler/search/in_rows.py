@@ -22,7 +22,8 @@ from tilewright.compiler.search.finisher import Finisher
 from tilewright.compiler.search.measure import measured
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.tiling.options import TileSizes
-from tilewright.compiler.tiling.plan import Plan, Planner
+from tilewright.compiler.tiling.plan import Plan
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.tile import tile_part
 
 WORTH = 0.01

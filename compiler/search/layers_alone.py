@@ -17,7 +17,8 @@ from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.choice import Candidates, TileChoice
 from tilewright.compiler.tiling.least import least_cycles
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Plan, Planner
+from tilewright.compiler.tiling.plan import Plan
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.shape import Cycles
 from tilewright.compiler.tiling.tile import tile_part
 

@@ -7,7 +7,8 @@ from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.choice import KnownCuts
 from tilewright.compiler.tiling.lowered import LoweredNests
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Plan, Planner
+from tilewright.compiler.tiling.plan import Plan
+from tilewright.compiler.tiling.planner import Planner
 
 
 class Planned:

@@ -29,7 +29,7 @@ from tilewright.compiler.pipeline import finished
 from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Planner
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.surroundings import ALONE
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.files.loader import load_machine

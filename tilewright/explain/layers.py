@@ -9,7 +9,8 @@ import numpy as np
 
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.tiling.choice import TileChoice
-from tilewright.compiler.tiling.plan import Plan, Planner
+from tilewright.compiler.tiling.plan import Plan
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.residency import everything_on_chip
 from tilewright.compiler.tiling.shape import NestShape, extents
 from tilewright.compiler.vectors import vector_blocks

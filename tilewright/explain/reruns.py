@@ -12,7 +12,8 @@ from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import finished
 from tilewright.compiler.search.changes import Cut
 from tilewright.compiler.search.finisher import exact_cycles
-from tilewright.compiler.tiling.plan import Plan, Planner
+from tilewright.compiler.tiling.plan import Plan
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.tile import tile
 from tilewright.errors import InputError
 from tilewright.explain.layers import Tiles, tiles_of

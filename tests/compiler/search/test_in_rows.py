@@ -20,7 +20,7 @@ from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.search.in_rows import Rows, search_rows
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Planner
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.files.loader import load_machine
 

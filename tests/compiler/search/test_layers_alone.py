@@ -22,7 +22,7 @@ from tilewright.compiler.select.selector import select
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.choice import Candidates, TileChoice
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
-from tilewright.compiler.tiling.plan import Planner
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.files.loader import load_machine
 

@@ -45,7 +45,7 @@ from tilewright.compiler.stripes.chain import Chain
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
-from tilewright.compiler.tiling.plan import Planner
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.tile import tile, tile_part
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine

@@ -17,7 +17,7 @@ from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tiling.choice import MOST_TILES
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Planner
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.isa.files.loader import load_machine
 
 

@@ -25,7 +25,7 @@ from tilewright.compiler.tiling import cost
 from tilewright.compiler.tiling.choice import Candidates
 from tilewright.compiler.tiling.loads import operand_load
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
-from tilewright.compiler.tiling.plan import Planner
+from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.shape import NestShape, box_read, extents
 from tilewright.compiler.tiling.surroundings import ALONE
 from tilewright.compiler.tiling.tile_counts import tile_counts

@@ -9,8 +9,8 @@ from tests.compiler.nests import network_for
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Planner
 from tilewright.compiler.tiling.planned import Planned
+from tilewright.compiler.tiling.planner import Planner
 
 OTHERS = {
     "a 256th of the memory for tiles": TilingOptions(1 / 256),

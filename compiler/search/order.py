@@ -1,4 +1,4 @@
-"""How far operations may move ahead of their turn, and which engines work, so that cycles are fewest, counted exactly."""
+"""How far operations may move ahead of their turn, and which engines work, so that cycles are fewest."""
 
 from __future__ import annotations
 

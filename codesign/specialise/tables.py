@@ -52,7 +52,7 @@ def tables(found: Specialised, most_removals: int | None = None) -> list[Table]:
         result.append(_of_given(found))
     if found.removals:
         going: list[Sequence[object]] = [
-            (each.name, f"{each.kge:.1f}", f"{each.mm2:.3f}", f"{100 * each.share_saved + 0:.1f} %")
+            (each.name, f"{round(each.kge, 1) + 0:.1f}", f"{each.mm2:.3f}", f"{100 * each.share_saved + 0:.1f} %")
             for each in (*found.removals[:-1][:most_removals], found.removals[-1])
         ]
         result.append(

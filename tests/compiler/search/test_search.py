@@ -20,7 +20,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model, finished, finisher_for
 from tilewright.compiler.running import DECIDED
-from tilewright.compiler.search import search
+from tilewright.compiler.search import order, search
 from tilewright.compiler.search.changes import (
     FINER,
     HALVINGS,
@@ -107,7 +107,7 @@ def test_of_all_orders_that_are_tried_the_fastest_is_taken() -> None:
     decided: Options = kept[DECIDED]
     orders = {
         way: cycles(compile_model(model, of, Options(tiling=decided.tiling, ahead=way, effort=0)))
-        for way in (replace(ahead, mix=mix) for ahead in search.AHEAD for mix in Mix)
+        for way in (replace(ahead, mix=mix) for ahead in order.AHEAD for mix in Mix)
     }
     assert orders[decided.ahead] == min(orders.values()) < orders[replace(EVERYTHING_AHEAD, mix=Mix.FRONT_FIRST)]
 
@@ -120,9 +120,9 @@ def test_rows_are_taken_where_the_program_is_faster_with_them(monkeypatch: pytes
         def measured(_: object, options: Options, *__: object, is_slower: bool = is_slower) -> int:
             return 100 + (options.ahead.mix is Mix.ROW_BY_ROW) * (1 if is_slower else -1)
 
-        monkeypatch.setattr(search, "cycles_of", measured)
+        monkeypatch.setattr(order, "cycles_of", measured)
         best = Mix.FRONT_FIRST if is_slower else Mix.ROW_BY_ROW
-        assert search.search_ahead(tiles, Options(effort=1), finisher) == Ahead(mix=best)
+        assert order.search_ahead(tiles, Options(effort=1), finisher) == Ahead(mix=best)
 
 
 def test_more_effort_searches_in_the_order_that_is_best_for_what_less_finds(monkeypatch: pytest.MonkeyPatch) -> None:

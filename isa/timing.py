@@ -50,6 +50,7 @@ def memory_read(pipeline: Pipeline) -> int:
 
 # -- DMA engines -------------------------------------------------------------------------------------------------------
 
+
 def store_read(machine: Machine) -> int:
     """From the grant of a store's read to its bytes in the read buffer."""
     return memory_read(machine.pipeline) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import add, and_
 from typing import Any
 
@@ -107,9 +107,11 @@ class Npu(wiring.Component):
         has_tables = memory.name in self.machine.table_memories
         built = built_memory(self.machine, memory)
         user = self.machine.looking_up(memory.name) if has_tables else None
-        registers = self.machine.pipeline.memory_output
-        banked = partial(BankedMemory, built, readers, writers, registers)
-        unit = TableMemory(memory, writers, user.vector.lanes) if user else banked()
+        unit = (
+            TableMemory(memory, writers, user.vector.lanes)
+            if user
+            else BankedMemory(built, readers, writers, self.machine.pipeline.memory_output)
+        )
         m.submodules[memory.name] = restart(unit)
         m.d.comb += unit.halt.eq(~self.running)
         members = [members_of(engine) for engine in engines]

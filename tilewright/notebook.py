@@ -42,9 +42,7 @@ def result_html(outputs: Mapping[str, NDArray[Any]], profile: RunProfile | None)
     return "".join(parts)
 
 
-def program_html(
-    headline: str, machine: Machine, programs: Sequence[Binary], host_nodes: Sequence[HostNode]
-) -> str:
+def program_html(headline: str, machine: Machine, programs: Sequence[Binary], host_nodes: Sequence[HostNode]) -> str:
     """A program in a line, its layers with instructions by engine, and the nodes on the host with the reasons."""
     rows, engines = [], list(machine.engines)
     for binary in programs:

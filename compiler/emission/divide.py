@@ -87,9 +87,7 @@ def _of_other_lanes(program: TileProgram) -> dict[Engine, Sequence[Work]]:
     alike = program.machine.alike
     found = {}
     for engine in dict.fromkeys(of.engine for group in alike.values() if _differ(group) for of in group):
-        on_engine = {
-            mnemonic: of.mnemonic for mnemonic, group in alike.items() for of in group if of.engine is engine
-        }
+        on_engine = {mnemonic: of.mnemonic for mnemonic, group in alike.items() for of in group if of.engine is engine}
         there = [on_engine.get(operation.mnemonic, operation.mnemonic) for operation in program.operations]
         found[engine] = with_mnemonics(program, there).of_each(durations)
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -118,7 +119,14 @@ class Room:
             started=np.zeros(operations + 1, np.bool_),
             turn=np.zeros(1, np.int64),
         )
-        self._cycle_that_fits, self._take_words = cycle_that_fits.on(self.columns), take_words.on(self.columns)
+
+    @cached_property
+    def _cycle_that_fits(self) -> Callable[..., int]:
+        return cycle_that_fits.on(self.columns)
+
+    @cached_property
+    def _take_words(self) -> Callable[..., None]:
+        return take_words.on(self.columns)
 
     @property
     def turn(self) -> int:

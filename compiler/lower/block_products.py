@@ -42,7 +42,7 @@ def lower_convolution(operator: Operator, network: Network) -> list[Nest]:
     return [
         nest
         for part in _parts_of(operator, blocks, network, found)
-        for nest in _nests_of(operator, part, blocks, network)
+        for nest in _nests_of(operator, part, blocks, network, found)
     ]
 
 
@@ -174,7 +174,7 @@ def _parts_of(operator: Operator, blocks: _Blocks, network: Network, found: Bloc
         )
 
 
-def _nests_of(operator: Operator, part: _Part, blocks: _Blocks, network: Network) -> Iterator[Nest]:
+def _nests_of(operator: Operator, part: _Part, blocks: _Blocks, network: Network, found: BlockFormat) -> Iterator[Nest]:
     """The sums of each block, and what becomes of them."""
     batches = network.shape(operator.outputs[0])[0]
     trips = (batches, len(part.channels), len(part.rows), len(part.columns))
@@ -184,7 +184,7 @@ def _nests_of(operator: Operator, part: _Part, blocks: _Blocks, network: Network
     own = slice(part.channels.start, part.channels.stop)
     for number in range(blocks.count):
         yield _sums_of_block(operator, part, number, blocks, sums, trips, network)
-    scales = network.add_constant(f"{part.name}.blocks", blocks.scales[None, own, :, None], network.blocks.scale)  # type: ignore[union-attr]
+    scales = network.add_constant(f"{part.name}.blocks", blocks.scales[None, own, :, None], found.scale)
     bounds = (blocks.bounds[:, own] * blocks.scales[own]).sum(axis=2)
     reads = {
         "sums": Access(

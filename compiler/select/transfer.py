@@ -60,7 +60,6 @@ class Transfers:
             "and `d = y` to dram for it",
         )
 
-
     def home_of_constants(self, element: IntegerType) -> str:
         """The memory of an element type that is only loaded; empty if there is none, or tensors have a home."""
         found = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.stripes.chain import Chain, chains
@@ -85,21 +86,21 @@ def worth_trying(chain: Chain, machine: Machine, effort: int) -> list[Proposal]:
 def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measured:
     """What takes the fewest cycles; stripes only if they save enough, or if the chain does not fit otherwise.
 
-    Copies of edges must save as much again of the best without them: they fill memory that neighbours have use for.
-    Nothing is measured whose busiest engine alone takes nearly as long.
+    `tried`: those that copy no edges first. Copies of edges must save as much again of the best without them: they fill
+    memory that neighbours have use for. Nothing is measured whose busiest engine alone takes nearly as
+    long.
     """
     best = Measured(measure(chain.program))
     least = None if best.before is None else best.before * (1 - WORTH)
-    copies = False
-    for proposal in sorted(tried, key=lambda each: each.stripes.copies_edges):
-        if best.before is not None and proposal.least > best.before * (1 - POSSIBLE):
-            continue
-        if proposal.stripes.copies_edges and not copies:
-            copies = True
-            least = least if best.after is None else best.after * (1 - WORTH)
-        cycles = measure(in_stripes(chain, proposal.stripes))
-        if cycles is not None and (least is None or cycles < least):
-            best, least = Measured(best.before, cycles, proposal.stripes), cycles
+    for copies_edges, alike in groupby(tried, key=lambda each: each.stripes.copies_edges):
+        if copies_edges and best.after is not None:
+            least = best.after * (1 - WORTH)
+        for proposal in alike:
+            if best.before is not None and proposal.least > best.before * (1 - POSSIBLE):
+                continue
+            cycles = measure(in_stripes(chain, proposal.stripes))
+            if cycles is not None and (least is None or cycles < least):
+                best, least = Measured(best.before, cycles, proposal.stripes), cycles
     return best
 
 

@@ -54,9 +54,9 @@ def proposals(chain: Chain, machine: Machine) -> list[Proposal]:
         return []
     tried = [stripes for channels in _groups(chain, machine) for stripes in _stripes(chain, channels, costs)]
     found = [
-        Proposal(stripes, costs.together(stripes), costs.beside(stripes))
+        Proposal(stripes, together, costs.beside(stripes))
         for stripes in tried
-        if costs.together(stripes) <= most
+        if (together := costs.together(stripes)) <= most
     ]
     return sorted(found, key=lambda each: (each.cycles, each.stripes.rows, each.stripes.channels or 0))
 
@@ -85,7 +85,8 @@ def _stripes(chain: Chain, channels: int | None, costs: _Costs) -> Iterator[Stri
         beside = Stripes(height, channels, is_interleaved=True)
         if height < chain.rows and costs.has_room(beside):
             yield beside
-        for once in (Stripes(height, channels, False, True), Stripes(height, channels, True, True)):
+        for is_interleaved in (False, True):
+            once = Stripes(height, channels, is_interleaved, copies_edges=True)
             if costs.can_copy and costs.computes_twice(once) and costs.has_room(once):
                 yield once
 

@@ -114,7 +114,6 @@ def _root(text: str) -> yaml.Node | None:
     raise AssertionError
 
 
-
 class _Reader:
     """Turns yaml's nodes into trees, counting them."""
 

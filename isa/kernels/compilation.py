@@ -10,11 +10,9 @@ from numba import njit, typeof
 from numba.core import types
 from numba.core.dispatcher import Dispatcher
 
-from tilewright.isa.kernels.fingerprint import PART
+from tilewright.isa.kernels.fingerprint import OPTIONS, PART
 from tilewright.isa.kernels.machine_code import target_machine
 from tilewright.isa.kernels.store import Kept
-
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 LETTERS: dict[types.Type, str] = {types.int64: "q", types.uint64: "Q", types.boolean: "?"}
 """Results of functions, as `struct` reads them."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from types import FunctionType
+from typing import Any
+
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+"""How numba compiles a kernel and its parts."""
 
 PART = "is_part_of_kernel"
 """The attribute that marks the parts of kernels."""
@@ -15,7 +19,7 @@ def fingerprint(function: FunctionType) -> str:
     That is its code and that of every part that it calls, in whatever file they stand, and the values of the constants
     that they name. Raises TypeError for a name that stands for something else.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(repr(sorted(OPTIONS.items())).encode())
     waiting, seen = [function], {function}
     while waiting:
         code, names = waiting[0].__code__, waiting.pop(0).__globals__

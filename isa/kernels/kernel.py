@@ -57,11 +57,7 @@ class Kernel:
         values: list[int] = []
         for argument in arguments:
             _flatten(argument, form, values)
-        key = tuple(form)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._entries[key] = self._entry(form, len(values), arguments)
-        return entry.call(values)
+        return self._entry(tuple(form), len(values), arguments).call(values)
 
     def on(self, first: Any) -> Callable[..., Any]:
         """The kernel with its first argument given: what is called often with the same columns takes them apart once.
@@ -82,9 +78,8 @@ class Kernel:
             key = tuple(form)
             entry = entries.get(key)
             if entry is None:
-                whole = (*of_first, *form)
-                entry = self._entries.get(whole) or self._entry(whole, len(numbers) + len(values), (first, *others))
-                self._entries[whole] = entries[key] = entry
+                count = len(numbers) + len(values)
+                entry = entries[key] = self._entry((*of_first, *form), count, (first, *others))
             return entry.call([*values_of_first, *values])
 
         return call
@@ -93,7 +88,13 @@ class Kernel:
     def _fingerprint(self) -> str:
         return fingerprint(self.function)
 
-    def _entry(self, form: Sequence[object], values: int, arguments: tuple[Any, ...]) -> _Entry:
+    def _entry(self, form: tuple[object, ...], values: int, arguments: tuple[Any, ...]) -> _Entry:
+        """The code for a form of arguments, which are so many values."""
+        if form not in self._entries:
+            self._entries[form] = self._loaded(form, values, arguments)
+        return self._entries[form]
+
+    def _loaded(self, form: tuple[object, ...], values: int, arguments: tuple[Any, ...]) -> _Entry:
         from tilewright.isa.kernels import machine_code  # loads LLVM
 
         source = Path(self.function.__code__.co_filename)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tilewright.isa.folders.whole_file import write_whole
 
 SUFFIX = ".kernel"
 
@@ -55,9 +55,7 @@ def keep(source: Path, key: str, kept: Kept) -> None:
     for folder in folders(source):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-                file.write(hashlib.sha256(body).digest() + body)
-            os.replace(file.name, folder / f"{key}{SUFFIX}")
+            write_whole(folder / f"{key}{SUFFIX}", hashlib.sha256(body).digest() + body)
             return
         except OSError as error:
             fault = fault or error

@@ -34,9 +34,7 @@ def doctor_command(json: Json = None) -> None:
     print()
     print_text(f"Cache: {value['cache']}. What was compiled, priced, tuned or built is kept there.")
     if not kernels:
-        print_text(
-            "The first command compiles its kernels, once, which takes about a minute. Later ones load them."
-        )
+        print_text("The first command compiles its kernels, once, which takes about a minute. Later ones load them.")
 
 
 def _rows() -> Iterator[tuple[str, str, list[str]]]:

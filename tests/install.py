@@ -19,8 +19,10 @@ from tempfile import TemporaryDirectory
 from tests.digits import MODEL
 from tilewright.terminal.tables import print_table
 
-MOST_SECONDS, MOST_MEGABYTES = 80, {"": 450, "[rtl]": 780}
-"""What it shall take at most, without and with hardware."""
+MOST_SECONDS, MOST_WARM_SECONDS, MOST_MEGABYTES = 80, 1.0, {"": 450, "[rtl]": 780}
+"""What it shall take at most: all, a second compilation, and on the disk without and with hardware."""
+
+AGAIN = "compile, again"
 
 
 MOST_FOLDERS = 12
@@ -40,14 +42,15 @@ def main() -> int:
         megabytes = _megabytes(folder / "venv")
         [packages] = (folder / "venv" / "lib").glob("python*/site-packages")
         sizes = sorted(((_megabytes(path), path.name) for path in packages.iterdir()), reverse=True)
-    total = sum(seconds.values()) - seconds["compile, again"]
-    rows = [(step, f"{value:.1f} s", "") for step, value in seconds.items()]
+    total = sum(seconds.values()) - seconds[AGAIN]
+    most = {AGAIN: f"{MOST_WARM_SECONDS} s"}
+    rows = [(step, f"{value:.2f} s", most.get(step, "")) for step, value in seconds.items()]
     rows.append(("from the repository to the first cycles", f"{total:.1f} s", f"{MOST_SECONDS} s"))
     rows.append((f"installed{extra}", f"{megabytes:,.0f} MB", f"{MOST_MEGABYTES[extra]} MB"))
     print_table("What installing costs", ("step", "it takes", "at most"), rows)
     print()
     print_table("The largest folders", ("folder", "MB"), [(name, round(size)) for size, name in sizes[:MOST_FOLDERS]])
-    return int(total > MOST_SECONDS or megabytes > MOST_MEGABYTES[extra])
+    return int(total > MOST_SECONDS or seconds[AGAIN] > MOST_WARM_SECONDS or megabytes > MOST_MEGABYTES[extra])
 
 
 def _steps(folder: Path, extra: str, environment: Mapping[str, str]) -> list[tuple[str, float]]:
@@ -60,7 +63,7 @@ def _steps(folder: Path, extra: str, environment: Mapping[str, str]) -> list[tup
         ("pip install", [*words, f"{Path().absolute()}{extra}"]),
         ("compile, the first time", compiling),
         ("profile", ["-m", "tilewright", "profile", str(folder / "net.npu")]),
-        ("compile, again", compiling),
+        (AGAIN, compiling),
     ]
     return [(name, _seconds([str(python), *step], folder, environment)) for name, step in steps]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -36,3 +38,16 @@ def test_leaves_what_is_rarer_already(own: int) -> None:
     gc.set_threshold(own, 10, 10)
     with rare_collection():
         assert gc.get_threshold()[0] == own
+
+
+ENDS = """
+import atexit, gc
+atexit.register(lambda: print(gc.get_freeze_count()))  # called last
+from tilewright.isa.rare_collection import collect_rarely
+collect_rarely()
+"""
+
+
+def test_nothing_is_looked_through_at_the_end() -> None:
+    ended = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, check=True)
+    assert int(ended.stdout) > 0

@@ -5,7 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright.compiler.errors import CompileError
@@ -32,6 +32,7 @@ ONNX_OWN = ("int4", "uint4", "int2", "uint2", "bfloat16", "float8_e4m3fn", "floa
 """Types that numpy does not have by itself."""
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # drawing text waits for the machine, not for a fault
 @given(
     st.lists(st.tuples(st.text(max_size=6), types), max_size=3),
     st.lists(st.tuples(st.text(max_size=6), types), max_size=2),

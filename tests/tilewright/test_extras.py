@@ -64,6 +64,7 @@ def test_plain_commands_need_no_extra(tmp_path: Path) -> None:
         ("profile", "net.npu"),
         ("compare", model, "--isa", "tiny8", "--isa", "base16", "--effort", 0, "--no-price"),
         ("isa", "lint", "tiny8"),
+        ("specialise", model, "--isa", "tiny8", "--propose", 1),
     ):
         done = run_without_extras(tmp_path, *words)
         assert (words, done.returncode, done.stderr) == (words, 0, "")

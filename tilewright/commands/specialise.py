@@ -116,7 +116,6 @@ def specialise_command(
     from tilewright.commands.quantize import print_warnings
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.isa.folders.cache import cache_folder
-    from tilewright.specialised.page import instructions_page
     from tilewright.terminal.progress import counting
 
     extends = _extends(isa, output, bool(set))

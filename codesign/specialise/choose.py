@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import prod
 
 from tilewright.codesign.advise.changes import Change
 from tilewright.codesign.advise.effects import WORTH, host_nodes_added, runs, trial_line
@@ -178,13 +177,8 @@ def _sets(tried: Sequence[Tried], base: Trial, objective: Objective) -> Iterator
     for size in range(1, len(kept) + 1):
         for some in combinations(kept, size):
             for of in product(*some):
-                yield _bound([each.trial for each in of if each.trial is not None], base, objective), of
-
-
-def _bound(alone: Sequence[Trial], base: Trial, objective: Objective) -> float:
-    """The most that candidates save together."""
-    work = prod(min(1.0, objective.work(base, trial)) for trial in alone)
-    return 1 - work * max(objective.machine(base, trial) for trial in alone)
+                alone = [each.trial for each in of if each.trial is not None]
+                yield objective.most_saved(base, alone), of
 
 
 def _why_not_affordable(of: Sequence[Tried], machine: Machine, base: Trial, budget_kge: float) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import exp, log
+from math import prod
 
 from tilewright.codesign.advise.effects import ran, runs_alike
 from tilewright.codesign.advise.trials import Trial
@@ -30,6 +30,9 @@ ABOUT: Mapping[Goal, str] = {
     Goal.AREA: "cycles times area",
 }
 """The goals in words."""
+
+Figure = Callable[[NetworkFigures], float]
+"""One of a network that runs."""
 
 
 class NoFigure(Exception):
@@ -81,15 +84,39 @@ class Objective:
             raise NoFigure("the clock is not known")
         return new.clock_ns / old.clock_ns
 
-    def _ratio(self, base: Trial, trial: Trial, of: Callable[[NetworkFigures], float]) -> float:
-        pairs = [(old.network, of(old), of(new)) for old, new in zip(ran(base), ran(trial), strict=True)]
+    def most_saved(self, base: Trial, alone: Sequence[Trial]) -> float:
+        """The share that changes save at once at most, if none saves more beside the others than alone.
+
+        In each network what they save is added; the machine is no smaller and no faster than with one of them.
+        """
+        match self.goal:
+            case Goal.CYCLES | Goal.TIME | Goal.AREA:
+                work = self._joined(base, alone, _cycles)
+            case Goal.ENERGY:
+                work = self._joined(base, alone, energy_of)
+            case Goal.ENERGY_DELAY:
+                work = self._joined(base, alone, _cycles) * self._joined(base, alone, energy_of)
+        return 1 - work * max(self.machine(base, trial) for trial in alone)
+
+    def _ratio(self, base: Trial, trial: Trial, of: Figure) -> float:
+        return self._mean([(old.network, of(old), of(new)) for old, new in zip(ran(base), ran(trial), strict=True)])
+
+    def _joined(self, base: Trial, alone: Sequence[Trial], of: Figure) -> float:
+        saved: dict[str, float] = {}
+        for trial in alone:
+            for old, new in zip(ran(base), ran(trial), strict=True):
+                saved[old.network] = saved.get(old.network, 0.0) + max(0.0, of(old) - of(new))
+        return self._mean([(old.network, of(old), max(0.0, of(old) - saved[old.network])) for old in ran(base)])
+
+    def _mean(self, pairs: Sequence[tuple[str, float, float]]) -> float:
+        """What is left over all networks, of (network, before, after)."""
         pairs = [(name, before, after) for name, before, after in pairs if before]
         if not pairs:
             return 1.0
         if self.weights:
             weighted = [(self.weights.get(name, 1.0), before, after) for name, before, after in pairs]
             return sum(each[0] * each[2] for each in weighted) / sum(each[0] * each[1] for each in weighted)
-        return exp(sum(log(after / before) for _, before, after in pairs) / len(pairs))
+        return prod((after / before) ** (1 / len(pairs)) for _, before, after in pairs)
 
 
 def _cycles(of: NetworkFigures) -> float:

@@ -88,5 +88,24 @@ def test_sets_say_why_they_were_not_compiled_for() -> None:
         patch.setattr(module, "added_kge", lambda change, machine, base: 70.0)
         (of,) = choose(tried, base16(), base, trials, 60.0).sets
     assert of.names == ("fused", "other") and of.saved is None
-    assert of.bound == pytest.approx(1 - 0.7 * 0.8)
+    assert of.bound == pytest.approx(0.3 + 0.2)
     assert of.why_not == "70.0 kGE together, beyond the budget of 60.0 kGE"
+
+
+def test_two_that_save_apart_beat_one_that_saves_less_than_their_sum() -> None:
+    """300 and 200 of 1,000 cycles, which add up, against 460 that no budget has beside them."""
+    saved, costs = {"one": 300, "two": 200, "alone": 460}, {"one": 10.0, "two": 10.0, "alone": 20.0}
+
+    def trial(bench: Bench, change: Change | None) -> Trial:
+        figures = MachineFigures("m", "k", "P", 1.0, 0.0, 100.0, 1, "fitted", "m", None)
+        return Trial(change, figures, (network(1000 - sum(saved[name] for name in names(change))),), {}, frozenset())
+
+    bench = Bench(base16(), (Network("n", b""),), 0, True)
+    (engine, *_) = base16().engines.values()
+    every = [Candidate(name, "", name, {"engine": "vec"}, engine, frozenset(), ()) for name in saved]
+    tried = [Tried(each, trial(bench, each.change), costs[each.name]) for each in every]
+    with Trials(bench, 1, lambda finished, asked: None, make=trial) as trials, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "added_kge", lambda change, machine, base: sum(costs[name] for name in names(change)))
+        patch.setattr(module, "AT_ONCE", 1)
+        found = choose(tried, base16(), trial(bench, None), trials, 20.0)
+    assert found.names == {"one", "two"}

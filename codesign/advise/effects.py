@@ -104,9 +104,9 @@ def _mm2_added(base: Trial, trial: Trial) -> float | None:
 def _mj(trial: Trial) -> float | None:
     total = 0.0
     for outcome in ran(trial):
-        if outcome.on_chip_mj is None or outcome.dram_mj is None:
+        if outcome.mj_per_image is None:
             return None
-        total += (outcome.on_chip_mj + outcome.dram_mj) / outcome.images
+        total += outcome.mj_per_image
     return total
 
 

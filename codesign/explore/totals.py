@@ -50,9 +50,9 @@ def all_figures(machine: MachineFigures, networks: Sequence[tuple[float, Network
 def _energy(networks: Sequence[tuple[float, NetworkFigures]]) -> float | None:
     total = 0.0
     for weight, each in networks:
-        if each.on_chip_mj is None or each.dram_mj is None:
+        if each.mj_per_image is None:
             return None
-        total += weight * (each.on_chip_mj + each.dram_mj) / each.images
+        total += weight * each.mj_per_image
     return total
 
 

@@ -61,6 +61,13 @@ class NetworkFigures:
         """Throughput: those of a run, which are latency, divided by its images."""
         return self.cycles / self.images
 
+    @property
+    def mj_per_image(self) -> float | None:
+        """On chip and of DRAM; None where one of them is not known."""
+        if self.on_chip_mj is None or self.dram_mj is None:
+            return None
+        return (self.on_chip_mj + self.dram_mj) / self.images
+
     def as_json(self) -> dict[str, Any]:
         """By name; `images` only of a batch, so that figures of before have the same keys."""
         found = asdict(self)

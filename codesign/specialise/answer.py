@@ -155,7 +155,7 @@ class Specialised:
             old.network,
             is_out,
             (old.cycles_per_image, new.cycles_per_image),
-            (_mj(old), _mj(new)),
+            (old.mj_per_image, new.mj_per_image),
             (before_ms, after_ms),
             (old.program_bytes, new.program_bytes),
             tuple(sorted(self.choice.names & after.places.get(old.network, {}).keys())),
@@ -212,7 +212,3 @@ class Specialised:
                 "best": None if self.control.trial is None else self.control.trial.as_json(),
             },
         }
-
-
-def _mj(of: NetworkFigures) -> float | None:
-    return None if of.on_chip_mj is None or of.dram_mj is None else (of.on_chip_mj + of.dram_mj) / of.images

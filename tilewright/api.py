@@ -270,7 +270,8 @@ def specialise(
     the machine as it is, a budget that is not above 0, a weight of no network, and a machine without an array.
     """
     from tilewright.codesign.advise.trials import NoAdvice
-    from tilewright.codesign.specialise.objective import Goal, Objective
+    from tilewright.codesign.specialise.goal import Goal
+    from tilewright.codesign.specialise.objective import Objective
     from tilewright.codesign.specialise.specialise import Question, specialise_machine
     from tilewright.quantization.networks import read_quantized
 

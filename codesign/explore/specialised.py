@@ -34,7 +34,8 @@ def with_instructions(space: Space, folder: Path, tell: Callable[[str], None] = 
 def _found(space: Space, share: float, tell: Callable[[str], None]) -> str:
     """The text of the file. Raises StudyError."""
     from tilewright.codesign.advise.trials import NoAdvice
-    from tilewright.codesign.specialise.objective import Goal, Objective
+    from tilewright.codesign.specialise.goal import Goal
+    from tilewright.codesign.specialise.objective import Objective
     from tilewright.codesign.specialise.overlay import overlay_text
     from tilewright.codesign.specialise.specialise import Question, specialise_machine
     from tilewright.isa.folders.cache import cache_folder

@@ -4,32 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from math import prod
 
 from tilewright.codesign.advise.effects import ran, runs_alike
 from tilewright.codesign.advise.trials import Trial
 from tilewright.codesign.points.evaluate import NetworkFigures
-
-
-class Goal(StrEnum):
-    """What should be less."""
-
-    CYCLES = "cycles"
-    TIME = "time"  # cycles at the machine's own clock
-    ENERGY = "energy"  # on chip and of DRAM
-    ENERGY_DELAY = "energy-delay"  # energy times time
-    AREA = "area"  # cycles times the machine's area: where to cut off
-
-
-ABOUT: Mapping[Goal, str] = {
-    Goal.CYCLES: "cycles",
-    Goal.TIME: "time",
-    Goal.ENERGY: "energy",
-    Goal.ENERGY_DELAY: "energy times time",
-    Goal.AREA: "cycles times area",
-}
-"""The goals in words."""
+from tilewright.codesign.specialise.goal import ABOUT, Goal
 
 Figure = Callable[[NetworkFigures], float]
 """One of a network that runs."""
@@ -125,7 +105,7 @@ def _cycles(of: NetworkFigures) -> float:
 
 def energy_of(of: NetworkFigures) -> float:
     """Millijoules for an image, on chip and of DRAM. Raises NoFigure where one of them is not known."""
-    if of.on_chip_mj is None or of.dram_mj is None:
+    if of.mj_per_image is None:
         lacking = ", ".join(of.unmeasured) or "the logic"
         raise NoFigure(f"the energy of {of.network} is not known: the process has no figure for {lacking}")
-    return (of.on_chip_mj + of.dram_mj) / of.images
+    return of.mj_per_image

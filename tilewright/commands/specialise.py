@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.codesign.specialise.goal import Goal
 from tilewright.commands.options import (
     ON_TERMINAL,
     Calibration,
@@ -52,18 +52,8 @@ MOST_REMOVALS = 10
 """Rows of what can go; the page and --json have all."""
 
 
-class Less(StrEnum):
-    """What should be less."""
-
-    CYCLES = "cycles"
-    TIME = "time"
-    ENERGY = "energy"
-    ENERGY_DELAY = "energy-delay"
-    AREA = "area"
-
-
 ObjectiveOption = Annotated[
-    Less,
+    Goal,
     typer.Option("--objective", help="What should be less: area is cycles times area; energy includes DRAM's."),
 ]
 Weights = Annotated[
@@ -90,7 +80,7 @@ def specialise_command(
     area: Area = "+10%",
     holdout: HeldOut = None,
     propose: Propose = None,
-    objective: ObjectiveOption = Less.CYCLES,
+    objective: ObjectiveOption = Goal.CYCLES,
     weight: Weights = None,
     given: Given = None,
     no_control: NoControl = False,

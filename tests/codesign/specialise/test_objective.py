@@ -9,8 +9,8 @@ import pytest
 from tests.codesign.advise.test_advice import network
 from tilewright.codesign.advise.trials import Trial
 from tilewright.codesign.points.priced import MachineFigures
-from tilewright.codesign.specialise.objective import Goal, NoFigure, Objective
-from tilewright.commands.specialise import Less
+from tilewright.codesign.specialise.goal import Goal
+from tilewright.codesign.specialise.objective import NoFigure, Objective
 
 
 def trial(cycles: tuple[int, int], mj: float = 1.0, mm2: float = 10.0, ns: float | None = 5.0) -> Trial:
@@ -59,7 +59,3 @@ def test_without_an_energy_the_network_is_named() -> None:
     unknown = replace(BASE, outcomes=tuple(replace(of, on_chip_mj=None, unmeasured=("act",)) for of in BASE.outcomes))
     with pytest.raises(NoFigure, match="the energy of long is not known: the process has no figure for act"):
         Objective(Goal.ENERGY).saved(unknown, unknown)
-
-
-def test_the_command_knows_every_goal() -> None:
-    assert [str(goal) for goal in Less] == [str(goal) for goal in Goal]

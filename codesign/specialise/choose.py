@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from tilewright.codesign.advise.changes import Change
-from tilewright.codesign.advise.effects import WORTH, host_nodes_added, runs, trial_line
+from tilewright.codesign.advise.effects import WORTH, runs_alike, trial_line
 from tilewright.codesign.advise.trials import Trial, Trials
 from tilewright.codesign.points.priced import price_of
 from tilewright.codesign.specialise.candidates import Candidate, together
@@ -113,9 +113,9 @@ def added_kge(change: Change, machine: Machine, base: Trial) -> float:
 
 def why_not(base: Trial, trial: Trial, objective: Objective = CYCLES) -> str:
     """Why a candidate alone is worth nothing; empty if it is worth something."""
-    if not runs(trial) or host_nodes_added(base, trial) > 0:
+    if not runs_alike(base, trial):
         return trial_line(base, trial).partition(": ")[2]
-    if host_nodes_added(base, trial) == 0 and objective.saved(base, trial) < WORTH:
+    if objective.saved(base, trial) < WORTH:
         return f"saves less than {100 * WORTH:.1f} % of the {objective.about}"
     return ""
 

@@ -14,7 +14,7 @@ from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.specialise import choose as module
 from tilewright.codesign.specialise.candidates import Candidate
-from tilewright.codesign.specialise.choose import Choice, Tried, choose, try_alone
+from tilewright.codesign.specialise.choose import Choice, Tried, choose, try_alone, why_not
 from tilewright.codesign.specialise.specialise import _joined
 from tilewright.isa.files.laid_over import INSTRUCTIONS
 
@@ -90,6 +90,18 @@ def test_sets_say_why_they_were_not_compiled_for() -> None:
     assert of.names == ("fused", "other") and of.saved is None
     assert of.bound == pytest.approx(0.3 + 0.2)
     assert of.why_not == "70.0 kGE together, beyond the budget of 60.0 kGE"
+
+
+@pytest.mark.parametrize(
+    ("host_nodes", "words"),
+    [(3, "1 node more on the host"), (1, "1 node fewer on the host"), (2, "saves less than 0.2 %")],
+)
+def test_why_a_candidate_is_worth_nothing_is_always_said(host_nodes: int, words: str) -> None:
+    def trial(nodes: int, change: Change | None) -> Trial:
+        figures = MachineFigures("m", "k", "P", 1.0, 0.0, 100.0, 1, "fitted", "m", None)
+        return Trial(change, figures, (network(1000, nodes),), {}, frozenset())
+
+    assert words in why_not(trial(2, None), trial(host_nodes, Change("+one", Way.ON, {})))
 
 
 def test_two_that_save_apart_beat_one_that_saves_less_than_their_sum() -> None:

@@ -87,7 +87,7 @@ def candidates_of(uses: Sequence[Use], machine: Machine) -> list[Candidate]:
     found: list[Candidate] = []
     memories, roles = memories_of(machine), roles_of(machine)
     for of in ordered:
-        name = _unused(_name(of[0]), {*machine.formats, *(each.name for each in found)})
+        name = unused(_name(of[0]), {*machine.formats, *(each.name for each in found)})
         found.append(_candidate(name, of, machine, memories, roles))
     return found
 
@@ -196,7 +196,8 @@ def _about(use: Use) -> str:
     return f"Sums of products, each channel with weights of its own{words}{rest}."
 
 
-def _unused(name: str, names: set[str]) -> str:
+def unused(name: str, names: set[str]) -> str:
+    """The name, or where it is taken the first of it with a number that is not."""
     count, found = 1, name
     while found in names:
         count += 1

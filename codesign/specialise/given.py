@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tilewright.codesign.advise.changes import Change, Way
 from tilewright.codesign.advise.effects import WORTH
 from tilewright.codesign.advise.trials import NoAdvice, Trial, Trials
-from tilewright.codesign.specialise.candidates import PARAMETERS, Candidate, together
+from tilewright.codesign.specialise.candidates import PARAMETERS, Candidate, together, unused
 from tilewright.codesign.specialise.choose import Tried
 from tilewright.codesign.specialise.objective import Objective
 from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS
 from tilewright.isa.files.loader import read_overlay
+from tilewright.isa.files.yaml_tree import PlacedError, Tree
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 
@@ -57,7 +58,9 @@ def given_candidates(file: str | Path, machine: Machine) -> list[Candidate]:
 
     Raises IsaError for a file that cannot be read or that gives no machine.
     """
-    over = read_overlay(file).plain()
+    tree = read_overlay(file)
+    _require_mappings(tree)
+    over = tree.plain()
     entries = over.get(INSTRUCTIONS)
     if not isinstance(entries, Mapping) or not entries:
         raise NoAdvice(f"{file} has no instructions: expected a machine's file with new ones under `{INSTRUCTIONS}:`")
@@ -77,6 +80,35 @@ def given_candidates(file: str | Path, machine: Machine) -> list[Candidate]:
     formats = built.apply(machine).formats
     parameters = dict(over.get(PARAMETERS, {}))
     return [_candidate(name, entry, formats[name], machine, parameters) for name, entry in entries.items()]
+
+
+def not_given(candidates: Sequence[Candidate], given: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates that are not given by another name; one whose name is given gets another."""
+    there = [_computes(each) for each in given]
+    names = {each.name for each in given}
+    found = []
+    for each in candidates:
+        if _computes(each) not in there:
+            name = unused(each.name, names)
+            found.append(each if name == each.name else replace(each, name=name))
+            names.add(name)
+    return found
+
+
+def _computes(candidate: Candidate) -> object:
+    """What it computes of which memories, in which loops, without its name and its sentence."""
+    return [candidate.entry.get(key) for key in ("engine", "do", "from", "to", "loops", "reduce", "imm")]
+
+
+def _require_mappings(tree: Tree) -> None:
+    """Raises IsaError for an instruction or an engine that is none, such as one that is taken away."""
+    assert isinstance(tree.value, Mapping)  # of any machine's file
+    for key in (each for each in KEYS if each in tree.value):
+        section = tree.value[key]
+        inside = section.value if isinstance(section.value, Mapping) and key != PARAMETERS else {}
+        for path, of in ((key, section), *((f"{key}.{name}", of) for name, of in inside.items())):
+            if not isinstance(of.value, Mapping):
+                raise PlacedError(of.where, f"{path}: expected a mapping, not {of.kind}")
 
 
 def _candidate(

@@ -18,9 +18,9 @@ from tilewright.codesign.price.clock import Clock
 from tilewright.codesign.price.known_clock import known_clock
 from tilewright.codesign.price.process import load_process
 from tilewright.codesign.specialise.answer import Clocks, Control, Proposal, Specialised
-from tilewright.codesign.specialise.candidates import Candidate, candidates_of, together
+from tilewright.codesign.specialise.candidates import candidates_of, together
 from tilewright.codesign.specialise.choose import Choice, choose, try_alone
-from tilewright.codesign.specialise.given import given_candidates, verdicts
+from tilewright.codesign.specialise.given import given_candidates, not_given, verdicts
 from tilewright.codesign.specialise.objective import NoFigure, Objective
 from tilewright.codesign.specialise.observe import observe
 from tilewright.codesign.specialise.predict import predictions
@@ -81,7 +81,7 @@ def specialise_machine(
     """
     proposal, machine, objective = propose(asked.networks, asked.machine), asked.machine, asked.objective
     given = [] if asked.given is None else given_candidates(asked.given, machine)
-    candidates = [*given, *_others(proposal.candidates, given)]
+    candidates = [*given, *not_given(proposal.candidates, given)]
     make = trial_maker(keep)
     tell(f"{len(candidates)} candidates; pricing and compiling for {machine.name} as it is")
     base = make(asked.bench, None)
@@ -105,13 +105,6 @@ def specialise_machine(
     return Specialised(
         proposal, base, tuple(tried), choice, objective, budget_kge, pairs, control, clocks, can_go, found, predicted
     )
-
-
-def _others(candidates: Sequence[Candidate], given: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates that are not given by another name."""
-    there = [each.entry["do"] for each in given]
-    names = {each.name for each in given}
-    return [each for each in candidates if each.name not in names and each.entry["do"] not in there]
 
 
 def _require_figures(base: Trial, machine: Machine, objective: Objective) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.specialise.candidates import Candidate
 from tilewright.codesign.specialise.choose import Tried
-from tilewright.codesign.specialise.given import Verdict, given_candidates, verdicts
+from tilewright.codesign.specialise.given import Verdict, given_candidates, not_given, verdicts
 from tilewright.codesign.specialise.objective import Objective
+from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import SPECS
 
 KGE = {"mine": 10.0, "same": 10.0, "other": 5.0, "found": 4.0}
@@ -77,9 +79,38 @@ def test_an_overlay_becomes_candidates() -> None:
             "engines: {vec: {queue: 8}}\ninstructions: {mine: {}}\n",
             "`engines.vec.queue` is no instruction; here an engine may only read more memories",
         ),
+        ("engines: null\ninstructions: {mine: {}}\n", "mine.yaml:2:1: engines: expected a mapping, not nothing"),
+        ("engines: 5\ninstructions: {mine: {}}\n", "mine.yaml:2:10: engines: expected a mapping, not 5"),
+        (
+            "engines: {vec: null}\ninstructions: {mine: {}}\n",
+            "mine.yaml:2:11: engines.vec: expected a mapping, not nothing",
+        ),
+        ("engines: {vec: 3}\ninstructions: {mine: {}}\n", "mine.yaml:2:16: engines.vec: expected a mapping, not 3"),
+        ("parameters: null\ninstructions: {mine: {}}\n", "mine.yaml:2:1: parameters: expected a mapping, not nothing"),
+        ("instructions: {mine: null}\n", "mine.yaml:2:16: instructions.mine: expected a mapping, not nothing"),
+        ("instructions: {mine: [1]}\n", "mine.yaml:2:22: instructions.mine: expected a mapping, not a list"),
     ],
 )
 def test_what_is_no_overlay_of_instructions_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.yaml").write_text("extends: base16\n" + text)
-    with pytest.raises(NoAdvice, match=message):
+    with pytest.raises((NoAdvice, IsaError), match=message):
         given_candidates(tmp_path / "mine.yaml", base16())
+
+
+def test_a_candidate_is_given_already_if_all_that_it_says_is_alike() -> None:
+    """The statement alone is not: other loops, operands or memories are another instruction."""
+    entry = {"engine": "vec", "loops": {"n": 4}, "from": {"a": "act"}, "to": {"y": "act"}, "do": "y = a"}
+    found = [
+        replace(candidate(name), entry={**entry, **change})
+        for name, change in {
+            "same": {"about": "Another sentence."}, "longer": {"loops": {"n": 8}}, "other": {"from": {"a": "acc"}}
+        }.items()
+    ]  # fmt: skip
+    mine = replace(candidate("mine"), entry=entry)
+    assert [each.name for each in not_given(found, [mine])] == ["longer", "other"]
+
+
+def test_a_candidate_of_a_name_that_is_given_gets_another() -> None:
+    entry = {"engine": "vec", "loops": {"n": 8}, "from": {"a": "act"}, "to": {"y": "act"}, "do": "y = a"}
+    mine = replace(candidate("mine"), entry={**entry, "do": "y = -a"})
+    assert [each.name for each in not_given([replace(mine, entry=entry)], [mine])] == ["mine2"]

@@ -144,6 +144,10 @@ class SpaceReader:
             path = self._reader.word(child, f"overlays.{name}")
             if not path:
                 continue
+            if name == SPECIALISED:
+                fault = "is what the instructions of `specialise` are called; give it another name"
+                self._reader.complain(child.where, f"overlays.{name}", fault)
+                continue
             try:
                 found.append(Axis(name, (0, 1), read_overlay(self._found(path))))
             except IsaError as error:

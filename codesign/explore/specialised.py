@@ -8,10 +8,9 @@ from pathlib import Path
 
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.space import SPECIALISED, Axis, Space
+from tilewright.codesign.explore.store import INSTRUCTIONS_FILE
 from tilewright.isa.files.loader import build_machine, read_overlay
-
-FILE = "specialised.yaml"
-"""In a study's folder: the base machine with the instructions that were found."""
+from tilewright.isa.folders.whole_file import write_whole
 
 
 def with_instructions(space: Space, folder: Path, tell: Callable[[str], None] = lambda line: None) -> Space:
@@ -20,15 +19,28 @@ def with_instructions(space: Space, folder: Path, tell: Callable[[str], None] = 
     They are chosen for the base machine, by the networks with their weights and the first objective that
     `tilewright specialise` has, too, or cycles. Where nothing pays, no point has any. Raises StudyError.
     """
-    asked = next((axis for axis in space.axes if axis.share is not None), None)
-    if asked is None:
+    file = folder / INSTRUCTIONS_FILE
+    if (axis := _asked(space)) is not None and not file.is_file():
+        write_whole(file, _found(space, axis.share or 0.0, tell).encode())
+    return instructions_of(space, folder)
+
+
+def instructions_of(space: Space, folder: Path) -> Space:
+    """The same from the folder of a study alone. Raises StudyError where nobody looked for instructions yet."""
+    axis = _asked(space)
+    if axis is None:
         return space
-    file = folder / FILE
+    file = folder / INSTRUCTIONS_FILE
     if not file.is_file():
-        file.write_text(_found(space, asked.share or 0.0, tell))
+        raise StudyError(f"{file} is not there: `explore run` writes it, which looks for the instructions")
     overlay = read_overlay(file)
     found = Axis(SPECIALISED, (0, 1) if overlay.value else (0,), overlay)
-    return replace(space, axes=tuple(found if axis is asked else axis for axis in space.axes))
+    return replace(space, axes=tuple(found if each is axis else each for each in space.axes))
+
+
+def _asked(space: Space) -> Axis | None:
+    """The axis of instructions that are to be found."""
+    return next((axis for axis in space.axes if axis.share is not None), None)
 
 
 def _found(space: Space, share: float, tell: Callable[[str], None]) -> str:
@@ -43,7 +55,7 @@ def _found(space: Space, share: float, tell: Callable[[str], None]) -> str:
     goals = {"cycles": Goal.CYCLES, "ms": Goal.TIME, "energy_mj": Goal.ENERGY, "energy_delay": Goal.ENERGY_DELAY}
     goal = next((goals[name] for name in space.objectives if name in goals), Goal.CYCLES)
     weights = {network.name: network.weight for network in space.networks}
-    objective = Objective(goal, weights if set(weights.values()) != {1.0} else {})
+    objective = Objective(goal, weights)
     networks = tuple(network.read() for network in space.networks)
     machine = build_machine(space.tree, Path(space.base).stem)
     asked = Question(

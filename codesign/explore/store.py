@@ -18,6 +18,9 @@ POINTS = "points.jsonl"
 SPACE = "space.yaml"
 LOCK = "lock"
 
+INSTRUCTIONS_FILE = "specialised.yaml"
+"""The base machine with the instructions that were found, of a space that asks for some."""
+
 SHARED = ("price", "point")
 """Kinds that say the same in every study."""
 
@@ -189,12 +192,25 @@ def merged(parts: list[Path], folder: Path) -> int:
         if not (part / POINTS).is_file() or not (part / SPACE).is_file():
             raise StudyError(f"{part}: is no study: expected {SPACE} and {POINTS} in it")
     with Store(folder) as store:
+        _merge_instructions(parts, folder)
         for part in parts:
             put_space(folder, read_space_of(part))
             for line in _lines(part):
                 if key_of(line) not in store.lines:
                     store.add(line)
         return len(store.lines)
+
+
+def _merge_instructions(parts: list[Path], folder: Path) -> None:
+    """The instructions of parts that have some. Raises StudyError where two have different ones: no point is alike."""
+    files = [file for each in (folder, *parts) if (file := each / INSTRUCTIONS_FILE).is_file()]
+    for file in files[1:]:
+        if file.read_bytes() != files[0].read_bytes():
+            raise StudyError(
+                f"{file}: has other instructions than {files[0]}; give all shards the file of one before they run"
+            )
+    if files:
+        write_whole(folder / INSTRUCTIONS_FILE, files[0].read_bytes())
 
 
 def _lines(part: Path) -> Iterator[Line]:

@@ -71,12 +71,12 @@ def space_of(study: Study, file: Path | None) -> Space:
     """The space of a study: the study's copy, with its files where they were; or a file. Raises StudyError."""
     from tilewright.codesign.errors import StudyError
     from tilewright.codesign.explore.space_file import read_space, read_space_text
-    from tilewright.codesign.explore.specialised import with_instructions
+    from tilewright.codesign.explore.specialised import instructions_of
     from tilewright.codesign.explore.store import read_space_of
 
     beside = Path(study.space_facts.get("beside") or study.folder)
     try:
         space = read_space(file) if file is not None else read_space_text(read_space_of(study.folder), beside)
-        return with_instructions(space, study.folder)
+        return instructions_of(space, study.folder)
     except StudyError as error:
         raise StudyError(f"{error}\nIf the files of this space are elsewhere now, --space FILE says where.") from error

@@ -53,13 +53,13 @@ def verify_points(
     folder: Path, space: Space, points: Sequence[str] = (), degrees: Sequence[str] = ()
 ) -> Sequence[Finding]:
     """Verify points, or the front; each verdict is said on standard error as soon as it is there."""
-    from tilewright.codesign.explore.specialised import with_instructions
+    from tilewright.codesign.explore.specialised import instructions_of
     from tilewright.codesign.verify.verdict import DEGREES
     from tilewright.codesign.verify.verify import verify
     from tilewright.values.verified import compare_bits
 
     findings: list[Finding] = []
-    space = with_instructions(space, folder)
+    space = instructions_of(space, folder)
     for finding in verify(folder, space, points, degrees or tuple(DEGREES), compare_bits):
         findings.append(finding)
         typer.echo(f"{finding.label}: {finding.degree} {_said(finding)}", err=True)

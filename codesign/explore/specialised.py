@@ -48,7 +48,7 @@ def _found(space: Space, share: float, tell: Callable[[str], None]) -> str:
     from tilewright.codesign.advise.trials import NoAdvice
     from tilewright.codesign.specialise.goal import Goal
     from tilewright.codesign.specialise.objective import Objective
-    from tilewright.codesign.specialise.overlay import overlay_text
+    from tilewright.codesign.specialise.overlay import machine_file
     from tilewright.codesign.specialise.specialise import Question, specialise_machine
     from tilewright.isa.folders.cache import cache_folder
 
@@ -66,7 +66,4 @@ def _found(space: Space, share: float, tell: Callable[[str], None]) -> str:
         found = specialise_machine(asked, tell=tell, keep=cache_folder() / "trials")
     except NoAdvice as error:
         raise StudyError(f"specialise: {error}") from error
-    chosen = [each.candidate for each in found.choice.chosen]
-    about = f"{machine.name} with {', '.join(each.name for each in chosen) or 'nothing new: nothing pays'}"
-    extends = str(Path(space.base).absolute()) if Path(space.base).suffix else space.base
-    return overlay_text(chosen, extends, about)
+    return machine_file(found, str(Path(space.base).absolute()) if Path(space.base).suffix else space.base)

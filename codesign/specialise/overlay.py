@@ -6,11 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright.codesign.specialise.answer import Specialised
 from tilewright.codesign.specialise.candidates import PARAMETERS, Candidate, together
 from tilewright.isa.files.keys import EXTENDS
 from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS
 
 WIDTH = 120
+
+
+def machine_file(found: Specialised, extends: str) -> str:
+    """YAML of the machine with what was chosen, or of the machine as it is, as a file that extends another one."""
+    chosen = [each.candidate for each in found.choice.chosen]
+    new = f"{', '.join(each.name for each in chosen)}, found" if chosen else "nothing new: nothing pays"
+    about = f"{found.proposal.machine.name} with {new} for {', '.join(found.base.layers)}"
+    return overlay_text(chosen, extends, about)
 
 
 def overlay_text(candidates: Sequence[Candidate], extends: str, about: str) -> str:

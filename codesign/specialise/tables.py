@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from tilewright.codesign.advise.effects import name_of
 from tilewright.codesign.price.report import Table
 from tilewright.codesign.specialise.answer import NetworkEffect, Proposal, Specialised
-from tilewright.codesign.specialise.candidates import Candidate
 from tilewright.codesign.specialise.choose import Tried
 
 COMPUTE = "compute"
@@ -202,8 +201,3 @@ def _busy_array(found: Specialised) -> str:
 
 def _more(count: int, top: int) -> str:
     return f" ({top} of {count})" if count > top else ""
-
-
-def sentence(candidates: Sequence[Candidate], machine: str, networks: Sequence[str]) -> str:
-    """What a file says that a machine is with these instructions."""
-    return f"{machine} with {', '.join(each.name for each in candidates)}, found for {', '.join(networks)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -52,11 +53,8 @@ def test_networks_use_its_instructions_and_the_bits_stay(study: str, repository:
 def test_its_page_shows_its_file(study: str, repository: Path) -> None:
     """Page and file are of one run."""
     folder = repository / "programs/specialise"
-    (name,) = set(machine_of(repository, study).formats) - set(base16().formats)
-    page = (folder / f"{study}.html").read_text()
-    assert f"<h3>{name}</h3>" in page
-    statement = str(machine_of(repository, study).format(name).statement.expr)
-    assert f"do: y = {statement}" in page
+    text = (folder / f"{study}.yaml").read_text()
+    assert f"<pre>{escape(text)}</pre>" in (folder / f"{study}.html").read_text()
 
 
 def test_the_space_to_be_verified_is_sound(repository: Path, tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def specialise_command(
     machine's file with it. Takes minutes; stop it with Ctrl-C, and the same command goes on where it stopped.
     """
     from tilewright.api import propose_instructions, specialise
+    from tilewright.codesign.specialise.overlay import machine_file
     from tilewright.commands.quantize import print_warnings
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.isa.folders.cache import cache_folder
@@ -126,13 +127,14 @@ def specialise_command(
             calibration, seed, print_warnings, say, cache_folder() / "trials",
             objective, weights(weight or ()), given, not no_removals, not no_clock,
         )  # fmt: skip
+    text = machine_file(answer, extends)
     if html is not None:
         from tilewright.specialised.page import instructions_page
 
-        write_output(html, instructions_page(answer))
+        write_output(html, instructions_page(answer, text))
     _print(answer, json, is_quiet=html == ON_TERMINAL)
     if output is not None:
-        _write(answer, extends, output, [path.stem for path in networks])
+        _write(answer, text, output)
 
 
 def _require_only_listing(options: dict[str, object]) -> None:
@@ -206,14 +208,10 @@ def _print(found: Specialised, json: Path | None, is_quiet: bool) -> None:
             print_text(line)
 
 
-def _write(found: Specialised, extends: str, output: Path, networks: list[str]) -> None:
-    from tilewright.codesign.specialise.overlay import overlay_text
-    from tilewright.codesign.specialise.tables import sentence
+def _write(found: Specialised, text: str, output: Path) -> None:
     from tilewright.terminal.tables import print_text
 
-    chosen = [each.candidate for each in found.choice.chosen]
-    if not chosen:
+    if found.choice.chosen:
+        write_output(output, text)
+    else:
         print_text(f"{output} is not written: there is no instruction to add.")
-        return
-    about = sentence(chosen, found.proposal.machine.name, networks)
-    write_output(output, overlay_text(chosen, extends, about))

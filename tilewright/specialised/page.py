@@ -9,15 +9,12 @@ from pathlib import Path
 from tilewright.codesign.advise.effects import ran
 from tilewright.codesign.advise.trials import Trial
 from tilewright.codesign.specialise.answer import Specialised
-from tilewright.codesign.specialise.overlay import overlay_text
 from tilewright.codesign.specialise.tables import lines, tables
 from tilewright.html.document import document
 from tilewright.html.wide import wide
 from tilewright.terminal.tables import format_value
 
 FOLDER = Path(__file__).parent
-
-Cell = str | int | float
 
 BAR_REM = 14.0
 """The length of the longest bar."""
@@ -29,12 +26,12 @@ TEXT_COLUMNS = frozenset({"verdict", "reason", "why not"})
 """Columns of sentences, which may fold."""
 
 
-def instructions_page(found: Specialised) -> str:
-    """One HTML file with everything in it. The same answer gives the same text."""
+def instructions_page(found: Specialised, text: str) -> str:
+    """One HTML file with everything in it, `text` of the new machine's file included. The same gives the same."""
     title = f"Instructions for {found.proposal.machine.name}"
     parts = [f"<h1>{escape(title)}</h1>", *_figures(found)]
     parts += [f"<p>{escape(line)}</p>" for line in lines(found)]
-    parts += [*_chosen(found), *_bars(found)]
+    parts += [*_chosen(found, text), *_bars(found)]
     for name, columns, rows in tables(found):
         parts += [f"<h2>{escape(name)}</h2>", _table(name, columns, [list(row) for row in rows])]
     parts += [*_layers(found), *_cost(found), *_rejected(found)]
@@ -58,7 +55,7 @@ def _figures(found: Specialised) -> Iterator[str]:
     yield f'<div class="figures">{inside}</div>'
 
 
-def _chosen(found: Specialised) -> Iterator[str]:
+def _chosen(found: Specialised, text: str) -> Iterator[str]:
     """Each instruction in a sentence, and the file."""
     chosen = [each.candidate for each in found.choice.chosen]
     if not chosen:
@@ -66,8 +63,6 @@ def _chosen(found: Specialised) -> Iterator[str]:
     yield '<h2 id="instructions">The instructions</h2>'
     for each in chosen:
         yield f"<h3>{escape(each.name)}</h3><p>{escape(each.about)}</p>"
-    machine = found.proposal.machine.name
-    text = overlay_text(chosen, machine, f"{machine} with {', '.join(each.name for each in chosen)}")
     yield f"<pre>{escape(text)}</pre>"
 
 

@@ -108,15 +108,26 @@ class MachinePaths:
 
     def __init__(self, machine: Machine, process: Process, choice: Choice | None = None) -> None:
         self.machine = machine
-        self.choice = choice or Choice()
-        self.process = at_corner(process, self.choice.corner)
+        self._process = process
         self.synthesis = TimingSynthesis(process)
-        self.static = StaticTiming(process, load_timing(self.process))
         self.texts, self.places = converted(Npu(self.machine), *REPEATED)
         self.children = {name: kind for kind, name in INSTANCE.findall(self.texts["top"]) if kind in self.texts}
-        texts = self._texts()
-        self.efforts = {name: self.choice.efforts.get(name, self.choice.effort) for name in texts}
-        made = self.synthesis.netlists(texts, self.efforts)
+        self._sources = self._texts()
+        self._map(choice or Choice())
+
+    def with_choice(self, choice: Choice) -> MachinePaths:
+        """The same hardware mapped otherwise; it is not converted again."""
+        other = copy(self)
+        other.__dict__.pop("_users", None)  # it is of what was mapped
+        other._map(choice)
+        return other
+
+    def _map(self, choice: Choice) -> None:
+        self.choice = choice
+        self.process = at_corner(self._process, choice.corner)
+        self.static = StaticTiming(self._process, load_timing(self.process))
+        self.efforts = {name: choice.efforts.get(name, choice.effort) for name in self._sources}
+        made = self.synthesis.netlists(self._sources, self.efforts)
         self.mapped = {name: self.static.mapped(module) for name, module in made.items()}
         for name, kind in self.children.items():
             self.mapped[kind].prefix = f"{name}."

@@ -54,18 +54,19 @@ class Aim:
 def aimed(price: Price, target_mhz: float) -> Aim:
     """What reaches a clock, or comes nearest to it. Raises PriceError where the process has no delays."""
     machine, process, period = price.machine, price.process, 1000 / target_mhz
-    choice, nearest = _macros(machine, process, period)
-    choice, clock = _least_effort(machine, process, choice, max(period, nearest.ns))
+    hardware = MachinePaths(machine, process, Choice(effort=FASTEST))
+    choice, nearest = _macros(hardware, machine, process, period)
+    choice, clock = _least_effort(hardware, choice, max(period, nearest.ns))
     corners = {TYPICAL: clock.mhz}
     for corner in process.corners:
-        corners[corner] = MachinePaths(machine, process, replace(choice, corner=corner)).found().mhz
+        corners[corner] = hardware.with_choice(replace(choice, corner=corner)).found().mhz
     memories = tuple(
         memory_price(machine, memory, process, choice.macro_ns.get(memory.name, math.inf))
         for memory in machine.memories.values()
     )
     slow = [unit for unit in clock.units if unit.ns > period]
     remedies = tuple((unit, remedy(machine, process, unit, period)) for unit in slow)
-    return Aim(target_mhz, clock, corners, choice.efforts, memories, _logic_um2(price, choice), remedies)
+    return Aim(target_mhz, clock, corners, choice.efforts, memories, _logic_um2(price, hardware, choice), remedies)
 
 
 def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -> str:
@@ -81,13 +82,12 @@ def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -
     return "no key of the machine's file"
 
 
-def _macros(machine: Machine, process: Process, period: float) -> tuple[Choice, Clock]:
+def _macros(fastest: MachinePaths, machine: Machine, process: Process, period: float) -> tuple[Choice, Clock]:
     """For each memory the latest macros that reach the period, or the soonest where none do; and the clock with them.
 
     What comes behind a macro is what its longest path takes beyond the macro's own time; it does not change with it.
     """
     limits: dict[str, float] = {}
-    fastest = MachinePaths(machine, process, Choice(effort=FASTEST))
     while True:  # a memory's path may be hidden behind that of another
         clock = fastest.with_macros(limits).found()
         sooner = {}
@@ -123,11 +123,11 @@ def _soonest(machine: Machine, process: Process, name: str) -> float:
 # -- effort ------------------------------------------------------------------------------------------------------------
 
 
-def _least_effort(machine: Machine, process: Process, choice: Choice, period: float) -> tuple[Choice, Clock]:
+def _least_effort(hardware: MachinePaths, choice: Choice, period: float) -> tuple[Choice, Clock]:
     """Each unit with the least effort that reaches the period, which the most effort reaches everywhere."""
     choice = replace(choice, effort=SMALLEST)
     while True:
-        paths = MachinePaths(machine, process, choice)
+        paths = hardware.with_choice(choice)
         clock = paths.found()
         late = [unit for unit in clock.units if unit.ns > period]
         may_grow = {key for key, effort in paths.efforts.items() if harder(effort) is not None}
@@ -161,10 +161,9 @@ def _names(part: wiring.Component) -> tuple[str, ...]:
 # -- area --------------------------------------------------------------------------------------------------------------
 
 
-def _logic_um2(price: Price, choice: Choice) -> float:
+def _logic_um2(price: Price, hardware: MachinePaths, choice: Choice) -> float:
     """The logic of a price, and what it takes more when it is mapped as chosen instead of for area."""
-    chosen = MachinePaths(price.machine, price.process, choice)
-    smallest = MachinePaths(price.machine, price.process, Choice(effort=AREA))
+    chosen, smallest = hardware.with_choice(choice), hardware.with_choice(Choice(effort=AREA))
     areas = {cell.name: cell.area_um2 for cell in price.process.cells}
 
     def area(module: Mapped) -> float:

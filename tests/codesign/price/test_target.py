@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -32,13 +32,19 @@ UNIT_NS = dict(zip(EFFORTS, (9.0, 7.0, 5.0, 3.0), strict=True))
 class Paths:
     """In place of a machine's hardware: one unit with a path of its own, and one behind the words of `act`."""
 
+    conversions: ClassVar[int] = 0
+
     def __init__(self, machine: Any, process: Any, choice: Choice | None = None) -> None:
+        Paths.conversions += machine is not None
         self.choice = choice or Choice()
         self.efforts = {key: self.choice.efforts.get(key, self.choice.effort) for key in ("top", "own", "behind")}
         self.children, self.places, self.mapped = {"own": "own", "behind": "behind"}, {}, dict.fromkeys(self.efforts)
 
     def unit_name(self, name: str) -> str:
         return name
+
+    def with_choice(self, choice: Choice) -> Paths:
+        return Paths(None, None, choice)
 
     def with_macros(self, macro_ns: dict[str, float]) -> Paths:
         return Paths(None, None, replace(self.choice, macro_ns=macro_ns))
@@ -56,7 +62,7 @@ class Paths:
 @pytest.fixture(autouse=True)
 def no_yosys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "MachinePaths", Paths)
-    monkeypatch.setattr(target, "_logic_um2", lambda price, choice: 1e6)
+    monkeypatch.setattr(target, "_logic_um2", lambda price, hardware, choice: 1e6)
 
 
 def priced() -> Any:
@@ -78,6 +84,13 @@ def test_takes_sooner_macros_where_the_period_is_short() -> None:
     assert act.macro.clock_to_output_ns + BEHIND_NS <= 4 < (smallest.macro.clock_to_output_ns or 0) + BEHIND_NS
     assert act.area_um2 > smallest.area_um2
     assert aim.efforts["own"] == FASTEST
+
+
+def test_converts_the_hardware_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes seconds, and is the same however it is mapped."""
+    monkeypatch.setattr(Paths, "conversions", 0)
+    target.aimed(priced(), 1000 / 4)
+    assert Paths.conversions == 1
 
 
 def test_says_what_keeps_a_machine_from_its_target() -> None:

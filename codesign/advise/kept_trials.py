@@ -16,7 +16,7 @@ from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.version import version
 from tilewright.isa.folders.cache import kept
 
-FORMAT = 2
+FORMAT = 3
 """Of the files: another number for another form."""
 
 
@@ -59,7 +59,6 @@ def _facts(trial: Trial) -> dict[str, object]:
         "layers": {
             network: {name: asdict(layer) for name, layer in layers.items()} for network, layers in trial.layers.items()
         },
-        "used": sorted(trial.used),
         "why_not": trial.why_not,
         "places": trial.places,
         "longest": trial.longest,
@@ -76,7 +75,6 @@ def _trial(change: Change | None, text: str) -> Trial:
         None if facts["figures"] is None else MachineFigures.from_json(facts["figures"]),
         tuple(outcome_from_json(outcome) for outcome in facts["outcomes"]),
         layers,
-        frozenset(facts["used"]),
         facts["why_not"],
         facts["places"],
         facts["longest"],

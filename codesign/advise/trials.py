@@ -46,18 +46,22 @@ class LayerCycles:
 class Trial:
     """A changed machine with all networks; `change` is None for the machine as it is.
 
-    `why_not` says why there is no such machine. `layers` are by network and by name; `used` are the instructions in any
-    emitted program, and `places` what each of them streams, by network, mnemonic and layer.
+    `why_not` says why there is no such machine. `layers` are by network and by name; `places` is what each
+    instruction of a program streams, by network, mnemonic and layer.
     """
 
     change: Change | None
     figures: MachineFigures | None
     outcomes: tuple[Outcome, ...]
     layers: Mapping[str, Mapping[str, LayerCycles]]
-    used: frozenset[str]
     why_not: str = ""
     places: Mapping[str, Places] = field(default_factory=dict)
     longest: Trips = field(default_factory=dict)  # of all networks
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The instructions in any emitted program."""
+        return frozenset(mnemonic for of in self.places.values() for mnemonic in of)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -93,12 +97,11 @@ class Bench:
         try:
             machine = self.machine if change is None else change.apply(self.machine)
         except IsaError as error:
-            return Trial(change, None, (), {}, frozenset(), str(error).splitlines()[0])
+            return Trial(change, None, (), {}, str(error).splitlines()[0])
         like = None if change is None else self.machine
         priced = price_of(machine, like, self.with_clock) if self.with_price else None
         outcomes: list[Outcome] = []
         layers: dict[str, dict[str, LayerCycles]] = {}
-        used: set[str] = set()
         places: dict[str, Places] = {}
         longest: dict[str, dict[str, int]] = {}
         for network in self.networks:
@@ -109,10 +112,9 @@ class Bench:
             outcomes.append(figures(found, None if priced is None else priced.price))
             layers[network.name] = _by_name(found.layers())
             places[network.name] = places_of(found.programs)
-            used |= set(places[network.name])
             longest_trips(found.programs, longest)
         known = None if priced is None else priced.figures
-        return Trial(change, known, tuple(outcomes), layers, frozenset(used), "", places, longest)
+        return Trial(change, known, tuple(outcomes), layers, "", places, longest)
 
 
 def _by_name(layers: Sequence[LayerProfile]) -> dict[str, LayerCycles]:

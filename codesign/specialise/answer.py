@@ -9,7 +9,7 @@ from tilewright.codesign.advise.effects import ran, share_saved
 from tilewright.codesign.advise.trials import Trial
 from tilewright.codesign.points.derived import milliseconds
 from tilewright.codesign.points.evaluate import NetworkFigures
-from tilewright.codesign.specialise.candidates import Candidate, together
+from tilewright.codesign.specialise.candidates import Candidate
 from tilewright.codesign.specialise.choose import Choice, Tried
 from tilewright.codesign.specialise.given import Verdict
 from tilewright.codesign.specialise.objective import Objective
@@ -164,14 +164,8 @@ class Specialised:
     @property
     def after(self) -> Machine:
         """The machine with the chosen instructions."""
-        machine = self.proposal.machine
-        chosen = [each.candidate for each in self.choice.chosen]
-        return together(chosen).apply(machine) if chosen else machine
-
-    @property
-    def over(self) -> dict[str, Any]:
-        """What the file of the new machine says beyond the old one's."""
-        return dict(together([each.candidate for each in self.choice.chosen]).over) if self.choice.chosen else {}
+        machine, change = self.proposal.machine, self.choice.change
+        return machine if change is None else change.apply(machine)
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -71,8 +71,17 @@ class Choice:
     sets: tuple[TriedSet, ...] = ()  # of several candidates, that were compiled for
 
     @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        return tuple(each.candidate for each in self.chosen)
+
+    @property
     def names(self) -> frozenset[str]:
-        return frozenset(each.candidate.name for each in self.chosen)
+        return frozenset(each.name for each in self.candidates)
+
+    @property
+    def change(self) -> Change | None:
+        """What the machine's file says with them; None where there is none."""
+        return together(self.candidates) if self.chosen else None
 
 
 def try_alone(

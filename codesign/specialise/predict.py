@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tilewright.codesign.advise.effects import ran
 from tilewright.codesign.advise.trials import LayerCycles, Trial
 from tilewright.codesign.points.evaluate import NetworkFigures
 from tilewright.codesign.specialise.candidates import Candidate
@@ -39,11 +40,11 @@ class Predicted:
 
 def predictions(candidates: Sequence[Candidate], base: Trial, trial: Trial) -> tuple[Predicted, ...]:
     """For each network that runs."""
-    after = {of.network: of.cycles for of in trial.outcomes if isinstance(of, NetworkFigures)}
+    after = {of.network: of.cycles for of in ran(trial)}
     return tuple(
         _predicted(candidates, of, base.layers[of.network], after[of.network])
-        for of in base.outcomes
-        if isinstance(of, NetworkFigures) and of.network in after
+        for of in ran(base)
+        if of.network in after
     )
 
 

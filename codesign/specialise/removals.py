@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from typing import Any
 
 from tilewright.codesign.advise.changes import Change, Way, steps, without_instructions
-from tilewright.codesign.advise.effects import runs_alike, share_saved
+from tilewright.codesign.advise.effects import can_go, runs_alike, share_saved
 from tilewright.codesign.advise.engines import engines_fewer
 from tilewright.codesign.advise.trials import Trial, Trials
-from tilewright.codesign.points.evaluate import NetworkFigures
 from tilewright.isa.files.laid_over import INSTRUCTIONS
 from tilewright.isa.machine.machine import Machine
 
@@ -42,11 +42,11 @@ def removals(machine: Machine, base: Trial, chosen: Change | None, trials: Trial
     """
     changes = _changes(machine if chosen is None else chosen.apply(machine), base)
     found = _tried(changes, base, chosen, trials)
-    going = [(change, removal) for change, removal, is_as_fast in found if is_as_fast and removal.mm2 > 0]
+    going = [(change, removal) for change, removal, trial in found if can_go(base, trial)]
     going.sort(key=lambda each: (-each[1].mm2, each[1].name))
     together = []
     if len(going) > 1:
-        every = Change(ALL, Way.WITHOUT, _merged([change for change, _ in going]))
+        every = replace(reduce(Change.beside, (change for change, _ in going)), name=ALL)
         together = [removal for _, removal, _ in _tried([every], base, chosen, trials)]
     return (*(removal for _, removal in going), *together)
 
@@ -74,33 +74,17 @@ def _shorter_loops(machine: Machine, longest: Mapping[str, Mapping[str, int]]) -
 
 def _tried(
     changes: Sequence[Change], base: Trial, chosen: Change | None, trials: Trials
-) -> list[tuple[Change, Removal, bool]]:
-    """Of changes with which all networks run as before: what goes, and whether no network takes longer."""
+) -> list[tuple[Change, Removal, Trial]]:
+    """Of changes with which all networks run as before: what goes, and the trial."""
     tried = [change if chosen is None else chosen.beside(change) for change in changes]
     return [
-        (change, Removal(change.name, *_less(base, trial), share_saved(base, trial)), _is_as_fast(base, trial))
+        (change, Removal(change.name, *_less(base, trial), share_saved(base, trial)), trial)
         for change, trial in zip(changes, trials.run(tried), strict=True)
         if runs_alike(base, trial)
     ]
-
-
-def _is_as_fast(base: Trial, trial: Trial) -> bool:
-    pairs = zip(base.outcomes, trial.outcomes, strict=True)
-    return all(
-        new.cycles_per_image <= old.cycles_per_image
-        for old, new in pairs
-        if isinstance(old, NetworkFigures) and isinstance(new, NetworkFigures)
-    )
 
 
 def _less(base: Trial, trial: Trial) -> tuple[float, float]:
     """(kGE, mm²) that a trial has less."""
     assert base.figures is not None and trial.figures is not None
     return base.figures.kge - trial.figures.kge, base.figures.area_mm2 - trial.figures.area_mm2
-
-
-def _merged(changes: Sequence[Change]) -> Mapping[str, Any]:
-    first, *others = changes
-    for other in others:
-        first = first.beside(other)
-    return first.over

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewright.codesign.advise.changes import Change, Way, steps
@@ -18,7 +18,7 @@ from tilewright.codesign.price.clock import Clock
 from tilewright.codesign.price.known_clock import known_clock
 from tilewright.codesign.price.process import load_process
 from tilewright.codesign.specialise.answer import Clocks, Control, Proposal, Specialised
-from tilewright.codesign.specialise.candidates import candidates_of, together
+from tilewright.codesign.specialise.candidates import candidates_of
 from tilewright.codesign.specialise.choose import Choice, choose, try_alone
 from tilewright.codesign.specialise.given import given_candidates, not_given, verdicts
 from tilewright.codesign.specialise.objective import NoFigure, Objective
@@ -92,18 +92,22 @@ def specialise_machine(
     def told(trial: Trial) -> None:
         tell(trial_line(base, trial))
 
-    with Trials(asked.bench, jobs or os.cpu_count() or 1, done, told, make) as trials:
+    processes = jobs or os.cpu_count() or 1
+    with Trials(asked.bench, processes, done, told, make) as trials:
         tried = try_alone(candidates, machine, base, trials, budget_kge, objective)
         choice = choose(tried, machine, base, trials, budget_kge, objective)
-        chosen = _together(choice)
+        chosen = choice.change
         found = verdicts(given, tried, base, trials, objective) if given else ()
         control = _control(machine, base, choice, trials, objective) if asked.with_control and chosen else None
-        can_go = removals(machine, choice.trial, chosen, trials) if asked.with_removals else None
+    going = None
+    if asked.with_removals:  # what can go is said of area and cycles alone
+        with Trials(replace(asked.bench, with_clock=False), processes, done, told, make) as trials:
+            going = removals(machine, choice.trial, chosen, trials)
     pairs = _held_out(asked, chosen, make, tell) if chosen is not None else ()
     clocks = _clocks(machine, chosen, tell) if asked.with_clock and chosen is not None else None
-    predicted = predictions([each.candidate for each in choice.chosen], base, choice.trial) if chosen else ()
+    predicted = predictions(choice.candidates, base, choice.trial) if chosen else ()
     return Specialised(
-        proposal, base, tuple(tried), choice, objective, budget_kge, pairs, control, clocks, can_go, found, predicted
+        proposal, base, tuple(tried), choice, objective, budget_kge, pairs, control, clocks, going, found, predicted
     )
 
 
@@ -114,10 +118,6 @@ def _require_figures(base: Trial, machine: Machine, objective: Objective) -> Non
         objective.saved(base, base)
     except NoFigure as error:
         raise NoAdvice(f"objective {objective.goal}: {error}") from error
-
-
-def _together(choice: Choice) -> Change | None:
-    return together([each.candidate for each in choice.chosen]) if choice.chosen else None
 
 
 def _held_out(asked: Question, chosen: Change, make: Make, tell: Tell) -> tuple[tuple[Trial, Trial], ...]:

@@ -8,9 +8,7 @@ from tilewright.codesign.advise.effects import name_of
 from tilewright.codesign.price.report import Table
 from tilewright.codesign.specialise.answer import NetworkEffect, Proposal, Specialised
 from tilewright.codesign.specialise.choose import Tried
-
-COMPUTE = "compute"
-"""The bound of layers that wait for products."""
+from tilewright.simulator.run_profile import Resource
 
 
 def proposal_tables(proposal: Proposal, top: int) -> list[Table]:
@@ -191,7 +189,7 @@ def _nearest(found: Specialised) -> str:
 def _busy_array(found: Specialised) -> str:
     """How much of the cycles no instruction of another engine can shorten."""
     layers = [layer for of in found.base.layers.values() for layer in of.values()]
-    bound = sum(layer.cycles for layer in layers if layer.bound == COMPUTE)
+    bound = sum(layer.cycles for layer in layers if layer.bound == Resource.COMPUTE)
     share = 100 * bound / max(1, sum(layer.cycles for layer in layers))
     return (
         f"Layers whose products on the array take longest have {share:.1f} % of the cycles: there no instruction of "

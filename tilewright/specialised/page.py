@@ -57,7 +57,7 @@ def _figures(found: Specialised) -> Iterator[str]:
 
 def _chosen(found: Specialised, text: str) -> Iterator[str]:
     """Each instruction in a sentence, and the file."""
-    chosen = [each.candidate for each in found.choice.chosen]
+    chosen = found.choice.candidates
     if not chosen:
         return
     yield '<h2 id="instructions">The instructions</h2>'

@@ -47,7 +47,8 @@ def made_up(bench: Bench, change: Change | None) -> Trial:
     figures = MachineFigures("m", "k", "P", area, 0.0, 1.0, 1, "fitted", "m", None)
     outcomes: tuple[Outcome, ...] = (network(cycles, host_nodes),)
     layers = {"n": {"transfer": LayerCycles(transfer, "dram"), "products": LayerCycles(products, "compute")}}
-    return Trial(change, figures, outcomes, layers, frozenset(bench.machine.formats) - {"copy", "mul"})
+    used = {name: {"products": 1} for name in bench.machine.formats if name not in ("copy", "mul")}
+    return Trial(change, figures, outcomes, layers, places={"n": used})
 
 
 @pytest.fixture
@@ -218,7 +219,7 @@ def a_run(change: str, cycles: int, images: int) -> Trial:
     figures = replace(network(cycles), images=images)
     layers = {"n": {"all": LayerCycles(cycles, "dram")}}
     wanted = None if not change else Change(change, Way.UP, {}, change)
-    return Trial(wanted, None, (figures,), layers, frozenset())
+    return Trial(wanted, None, (figures,), layers)
 
 
 def test_of_batches_cycles_for_each_image_are_compared() -> None:

@@ -71,7 +71,7 @@ def test_says_what_came_of_each_machine(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_bounds_most_cycles_comes_first() -> None:
     layers = {"n": {"a": LayerCycles(900, "dram"), "b": LayerCycles(100, "compute")}}
-    base = Trial(None, None, (), layers, frozenset())
+    base = Trial(None, None, (), layers)
     changes = steps(TINY)
     ordered = [changes[place] for place in most_promising_first(changes, base)]
     assert sorted(change.name for change in ordered) == sorted(change.name for change in changes)

@@ -34,7 +34,7 @@ def without(bench: Bench, change: Change | None) -> Trial:
         case ["lookup"]:
             return replace(base, outcomes=(Failure("n", "h", "m", "k", 1, "compile", "no room"),))
         case ["mma"]:
-            return Trial(change, None, (), {}, frozenset(), "no product")
+            return Trial(change, None, (), {}, "no product")
         case _:
             return replace(base, outcomes=(network(100, 4),))
 

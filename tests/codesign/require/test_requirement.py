@@ -78,7 +78,7 @@ def trial(bench: Bench, change: Change | None) -> Trial:
     try:
         _ = change and change.apply(bench.machine)
     except IsaError as error:  # rows that are no multiple of the lanes
-        return Trial(change, None, (), {}, frozenset(), str(error))
+        return Trial(change, None, (), {}, str(error))
     array = {"rows": 8, "cols": 8, **over.get("array", {})}
     bus = over.get("dram", {}).get("bus_bytes", 8)
     kib = over.get("memories", {}).get("act", {}).get("kib", 64)
@@ -86,7 +86,7 @@ def trial(bench: Bench, change: Change | None) -> Trial:
     own = NetworkFigures("n", "h", "m", "k", 1, cycles, 10, 0.5, 100, 0.25, 0.75, 0, 9, 90, 0.1)
     figures = MachineFigures("m", "k", "P", area, 0.0, 1.0, 1, "fitted", "m", None) if bench.with_price else None
     outcomes: tuple[Outcome, ...] = (own,)
-    return Trial(change, figures, outcomes, {}, frozenset())
+    return Trial(change, figures, outcomes, {})
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_clock_that_the_machine_does_not_reach_is_a_miss(answer: Callable[...,
 
 def test_networks_that_run_on_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Failure("n", "h", "tiny8", "k", 1, "compile", "has no Conv")
-    monkeypatch.setattr(Bench, "trial", lambda bench, change: Trial(change, None, (failed,), {}, frozenset()))
+    monkeypatch.setattr(Bench, "trial", lambda bench, change: Trial(change, None, (failed,), {}))
     with pytest.raises(NoAdvice) as raised:
         require_machine([Network("n", b"")], Question(per_second=1, clock_mhz=1), [("tiny8", TINY)], with_price=False)
     said = "the networks run on none of the machines: n on tiny8 fails in the stage compile: has no Conv"

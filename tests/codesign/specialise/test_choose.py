@@ -32,7 +32,7 @@ def made_up(bench: Bench, change: Change | None) -> Trial:
     of = names(change)
     saved = sum(SAVED[name] for name in of) - (OVERLAP if "other" in of and len(of) > 1 else 0)
     figures = MachineFigures("m", "k", "P", 1.0, 0.0, 100.0, 1, "fitted", "m", None)
-    return Trial(change, figures, (network(1000 - saved),), {}, frozenset())
+    return Trial(change, figures, (network(1000 - saved),), {})
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_sets_say_why_they_were_not_compiled_for() -> None:
 def test_why_a_candidate_is_worth_nothing_is_always_said(host_nodes: int, words: str) -> None:
     def trial(nodes: int, change: Change | None) -> Trial:
         figures = MachineFigures("m", "k", "P", 1.0, 0.0, 100.0, 1, "fitted", "m", None)
-        return Trial(change, figures, (network(1000, nodes),), {}, frozenset())
+        return Trial(change, figures, (network(1000, nodes),), {})
 
     assert words in why_not(trial(2, None), trial(host_nodes, Change("+one", Way.ON, {})))
 
@@ -110,7 +110,7 @@ def test_two_that_save_apart_beat_one_that_saves_less_than_their_sum() -> None:
 
     def trial(bench: Bench, change: Change | None) -> Trial:
         figures = MachineFigures("m", "k", "P", 1.0, 0.0, 100.0, 1, "fitted", "m", None)
-        return Trial(change, figures, (network(1000 - sum(saved[name] for name in names(change))),), {}, frozenset())
+        return Trial(change, figures, (network(1000 - sum(saved[name] for name in names(change))),), {})
 
     bench = Bench(base16(), (Network("n", b""),), 0, True)
     (engine, *_) = base16().engines.values()

@@ -34,7 +34,7 @@ def made_up(bench: Bench, change: Change | None) -> Trial:
     layers = {name: LayerCycles(200 if name in saved else 400, "vector") for name in "ab"}
     figures = MachineFigures("m", "k", "P", 1.0, 0.0, 100.0, 1, "fitted", "m", None)
     total = sum(layer.cycles for layer in layers.values())
-    return Trial(change, figures, (network(total),), {"n": layers}, frozenset())
+    return Trial(change, figures, (network(total),), {"n": layers})
 
 
 def candidate(name: str) -> Candidate:

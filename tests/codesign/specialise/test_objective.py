@@ -19,7 +19,7 @@ def trial(cycles: tuple[int, int], mj: float = 1.0, mm2: float = 10.0, ns: float
         replace(network(count), network=name, on_chip_mj=mj, dram_mj=0.0)
         for name, count in zip(("long", "short"), cycles, strict=True)
     ]
-    return Trial(None, figures, tuple(outcomes), {}, frozenset())
+    return Trial(None, figures, tuple(outcomes), {})
 
 
 BASE = trial((1000, 100))

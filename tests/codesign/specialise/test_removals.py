@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
 from tests.codesign.advise.test_advice import network
 from tests.codesign.specialise.test_candidates import depthwise, found
 from tests.compiler.pipelines import base16
@@ -9,11 +14,21 @@ from tilewright.codesign.advise.changes import Change
 from tilewright.codesign.advise.trials import Bench, LayerCycles, Trial, Trials
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
+from tilewright.codesign.specialise import choose
+from tilewright.codesign.specialise import specialise as module
+from tilewright.codesign.specialise.goal import Goal
+from tilewright.codesign.specialise.objective import Objective
 from tilewright.codesign.specialise.predict import predictions
 from tilewright.codesign.specialise.removals import ALL, removals
+from tilewright.codesign.specialise.specialise import Question, specialise_machine
 
 LESS = {"without max_pool": (2.0, 1000), "fetch_beats 64 → 32": (1.0, 1000), "wait_bits 16 → 8": (3.0, 1001)}
 """kGE less and cycles, of a machine of 100 kGE and 1,000 cycles; other changes cost nothing and buy nothing."""
+
+
+def placed(mnemonics: Iterable[str]) -> dict[str, dict[str, dict[str, int]]]:
+    """A network in whose program these instructions are."""
+    return {"n": {name: {"layer": 1} for name in sorted(mnemonics)}}
 
 
 def made_up(bench: Bench, change: Change | None) -> Trial:
@@ -22,7 +37,7 @@ def made_up(bench: Bench, change: Change | None) -> Trial:
     if own == ALL:
         kge, cycles = 3.0, 1010
     figures = MachineFigures("m", "k", "P", (100 - kge) / 100, 0.0, 100 - kge, 1, "fitted", "m", None)
-    return Trial(change, figures, (network(cycles),), {}, frozenset(base16().formats) - {"max_pool"})
+    return Trial(change, figures, (network(cycles),), {}, places=placed(set(base16().formats) - {"max_pool"}))
 
 
 def test_what_is_as_fast_and_smaller_can_go() -> None:
@@ -46,7 +61,7 @@ def test_loops_are_as_long_as_programs_need() -> None:
     loops = {loop.name: loop.bits for loop in base16().format("requantize").loops}
     first, *others = loops
     longest = {"requantize": {first: 5, **{name: 1 << loops[name] for name in others}}}
-    base = Trial(None, made_up(bench, None).figures, (network(1000),), {}, frozenset(base16().formats), longest=longest)
+    base = Trial(None, made_up(bench, None).figures, (network(1000),), {}, "", placed(base16().formats), longest)
     with Trials(bench, 1, lambda finished, asked: None, make=noted) as trials:
         removals(base16(), base, None, trials)
     fewer = loops[first] - 3  # 5 iterations are counted with 3 bits
@@ -60,8 +75,8 @@ def test_a_layer_is_predicted_to_lose_what_its_longest_resource_loses() -> None:
     bounds = {"compute": 2000, "vector": 128, "weights": 300, "dram": 700}
     other = {"compute": 1000, "vector": 400, "weights": 0, "dram": 0}
     layers = {use.layer: LayerCycles(2100, "compute", bounds), "other": LayerCycles(1050, "compute", other)}
-    base = Trial(None, None, (network(3150),), {"n": layers}, frozenset())
-    after = Trial(None, None, (network(1000),), {}, frozenset())
+    base = Trial(None, None, (network(3150),), {"n": layers})
+    after = Trial(None, None, (network(1000),), {})
 
     (predicted,) = predictions([candidate], base, after)
 
@@ -69,3 +84,27 @@ def test_a_layer_is_predicted_to_lose_what_its_longest_resource_loses() -> None:
     assert predicted.apart == 3150 - 2000 + 700  # then DRAM is the longest of that layer
     assert predicted.overlapped == 3150 - 3000 + 1000  # the array, with the other layer alone, is the busiest
     assert predicted.error == 1850 / 1000 - 1
+
+
+def test_what_can_go_needs_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said of area and cycles alone: only candidates and what else the area buys are synthesised for speed."""
+    with_clock: dict[str, bool] = {}
+
+    def noted(bench: Bench, change: Change | None) -> Trial:
+        name = "" if change is None else change.name
+        with_clock[name.removeprefix("+channel_products_by_3, ")] = bench.with_clock
+        found = made_up(bench, change)
+        assert found.figures is not None
+        cycles = 500 if name.startswith("+channel_products_by_3") else 1000
+        return replace(
+            found, figures=replace(found.figures, clock_ns=5.0), outcomes=(network(cycles),), layers={"n": {}}
+        )
+
+    monkeypatch.setattr(module, "trial_maker", lambda keep: noted)
+    monkeypatch.setattr(module, "predictions", lambda *_: ())
+    monkeypatch.setattr(choose, "added_kge", lambda change, machine, base: 10.0)
+    network_of = Network("n", depthwise().SerializeToString())
+    asked = Question((network_of,), base16(), 1.0, objective=Objective(Goal.TIME), with_control=False, with_clock=False)
+    found = specialise_machine(asked, jobs=1)
+    assert found.choice.names == {"channel_products_by_3"}
+    assert with_clock["+channel_products_by_3"] and not with_clock["without max_pool"]

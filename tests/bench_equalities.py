@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tilewright.codesign.points.network import read_networks
 from tilewright.codesign.specialise.canonical import canonical
-from tilewright.codesign.specialise.observe import SUM, _made, memories_of
+from tilewright.codesign.specialise.observe import SUM, made_after, memories_of
 from tilewright.codesign.specialise.roles import roles_of
 from tilewright.codesign.specialise.written import NotWritten, Writer, with_sums
 from tilewright.compiler.select.cover import Cover, Selection
@@ -129,7 +129,7 @@ def main() -> None:
     known: dict[str, frozenset[str]] = {}
     every: list[tuple[str, str, frozenset[str]]] = []
     for network in read_networks(sorted(asked.folder.glob("*.onnx"))):
-        made = _made(network, machine, "select", joins_columns=True)
+        made = made_after(network, machine, "select", joins_columns=True)
         selections = [each for each in made if isinstance(each, Selection)]
         tried = [statements_of(cover, each, machine, known) for each in selections for cover in each.covers]
         found = [each for each in tried if each is not None]

@@ -110,17 +110,17 @@ def observe(networks: Sequence[Network], machine: Machine) -> Observed:
 
 
 def _of_network(network: Network, machine: Machine, memories: Memories, roles: Roles) -> Iterator[Use | Refused]:
-    for selection in _made(network, machine, "select", joins_columns=True):
+    for selection in made_after(network, machine, "select", joins_columns=True):
         assert isinstance(selection, Selection)
         for cover in selection.covers:
             yield from _of_cover(network.name, cover, selection.program, memories, roles)
-    for program in _made(network, machine, BEFORE_FORMS, joins_columns=False):
+    for program in made_after(network, machine, BEFORE_FORMS, joins_columns=False):
         assert isinstance(program, NestProgram)
         for nest in program.nests:
             yield from _of_channels(network.name, nest, program, machine, memories, roles)
 
 
-def _made(network: Network, machine: Machine, after: str, joins_columns: bool) -> list[Form]:
+def made_after(network: Network, machine: Machine, after: str, joins_columns: bool) -> list[Form]:
     """What a pass made of each part of the network that the machine runs."""
     found: list[Form] = []
 

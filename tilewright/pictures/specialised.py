@@ -40,7 +40,7 @@ def specialised_picture(machine: Machine) -> str:
     stages = max(unit.operations[0].stage for unit, _ in units) + 1
     height = TOP + max(machine.array.rows * CELL + 74, stages * STAGE_HEIGHT + 60)
     title = f"From a depthwise layer to the hardware of {NAME}"
-    return picture(WIDTH, height, title, [*_array(machine), *_statement(format), *_lane(machine, units)])
+    return picture(WIDTH, height, title, [*_array(machine), *_statement(machine, format), *_lane(machine, units)])
 
 
 def _array(machine: Machine) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _array(machine: Machine) -> Iterator[str]:
     yield text(24, TOP + CELL * rows + 40, "a tap of a result takes a cycle", "small quiet")
 
 
-def _statement(format: InstructionFormat) -> Iterator[str]:
+def _statement(machine: Machine, format: InstructionFormat) -> Iterator[str]:
     """The nest without the matrix of zeros, as an instruction."""
     yield text(290, 32, "2. The nest, as a statement", "title")
     yield text(290, 52, "the matrix is gone; a row of the window is a block", "small quiet")
@@ -73,7 +73,7 @@ def _statement(format: InstructionFormat) -> Iterator[str]:
     for number, line in enumerate(lines):
         indent = (len(line) - len(line.lstrip())) * 4
         yield text(306 + indent, TOP + 28 + 24 * number, line.strip())
-    yield arrow([(24 + CELL * 17, TOP + 60), (286, TOP + 60)])
+    yield arrow([(24 + CELL * (machine.array.cols + 1), TOP + 60), (286, TOP + 60)])
     yield arrow([(608, TOP + 60), (LANE_LEFT - 8, TOP + 60)])
     yield text(290, TOP + 24 * len(lines) + 44, f"{format.mnemonic}, written as YAML", "small quiet")
 

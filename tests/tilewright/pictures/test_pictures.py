@@ -19,6 +19,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.pictures.__main__ import DECODER, pictures
 from tilewright.pictures.array import MACHINE, PROGRAM, small_flow, small_inputs, small_program
 from tilewright.pictures.flow import array_flow
+from tilewright.pictures.specialised import OVERLAY
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 
 NAMES = ("array.svg", "machine.svg", "waits.svg", "tile.svg", "memory.svg", "token.svg", "specialised.svg")
@@ -38,6 +39,10 @@ def test_the_committed_picture_is_what_the_command_draws(
         file.write_text(drawn[name])
     assert file.read_text() == drawn[name]
     assert ElementTree.fromstring(drawn[name]).tag.endswith("svg")
+
+
+def test_the_picture_of_an_instruction_shows_that_of_its_page(repository: Path) -> None:
+    assert f"```yaml\n{OVERLAY}```" in (repository / "docs" / "specialise.md").read_text()
 
 
 def test_all_pictures_are_in_the_folder(drawn: Mapping[str, str], repository: Path) -> None:

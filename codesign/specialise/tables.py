@@ -67,9 +67,9 @@ def _of_chosen(found: Specialised) -> Iterator[Table]:
     ]
     yield "What uses it", ("instruction", "networks", "layers", "its cycles", "of all"), shares
     if found.predicted:
-        columns = ("network", "overlapped", "apart", "simulated", "apart is off by")
+        columns = ("network", "apart", "in tiles", "simulated", "off by", "off by")
         rows = [
-            (each.network, each.overlapped, each.apart, each.simulated, f"{100 * each.error:.1f} %")
+            (each.network, each.apart, each.in_tiles, each.simulated, *(f"{100 * of:+.1f} %" for of in each.errors))
             for each in found.predicted
         ]
         yield "Cycles, predicted before anything was compiled for it", columns, rows

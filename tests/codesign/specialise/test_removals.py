@@ -18,7 +18,7 @@ from tilewright.codesign.specialise import choose
 from tilewright.codesign.specialise import specialise as module
 from tilewright.codesign.specialise.goal import Goal
 from tilewright.codesign.specialise.objective import Objective
-from tilewright.codesign.specialise.predict import predictions
+from tilewright.codesign.specialise.predict import _in_tiles, predictions
 from tilewright.codesign.specialise.removals import ALL, removals
 from tilewright.codesign.specialise.specialise import Question, specialise_machine
 
@@ -82,8 +82,16 @@ def test_a_layer_is_predicted_to_lose_what_its_longest_resource_loses() -> None:
 
     assert use.words == 3 * 64 * 2 + 128
     assert predicted.apart == 3150 - 2000 + 700  # then DRAM is the longest of that layer
-    assert predicted.overlapped == 3150 - 3000 + 1000  # the array, with the other layer alone, is the busiest
-    assert predicted.error == 1850 / 1000 - 1
+    assert predicted.errors[0] == 1850 / 1000 - 1
+
+
+def test_tiles_of_layers_on_two_engines_overlap() -> None:
+    """A layer of 400 words in the vector engine, then one of 400 products: the array waits for two tiles of 50."""
+    words = {"compute": 0, "vector": 400, "weights": 0, "dram": 0}
+    products = {"compute": 400, "vector": 0, "weights": 40, "dram": 0}
+    assert _in_tiles([products, products]) == 800
+    assert _in_tiles([words, products]) == 100 + 400
+    assert _in_tiles([{**products, "vector": 100}]) == 400  # the vector engine takes words as they come
 
 
 def test_what_can_go_needs_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:

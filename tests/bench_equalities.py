@@ -2,11 +2,13 @@
 
 python -m tests.bench_equalities FOLDER [--isa base16]     # a folder of ONNX files
 
-Three ways to say that two places compute the same: as the compiler has their expressions; with the arguments of sums
+Ways to say that two places compute the same: as the compiler has their expressions; with the arguments of sums
 and products in one order, as `tilewright specialise` does; and by everything that rules of equality reach from there,
 as an e-graph would: a scale distributed over a sum and taken out of it, sums and products bracketed otherwise, a
-difference as a sum, limits in either order. `statements` counts different statements of places that take several
-instructions: fewer are more sharing. `reached` is how many expressions the rules reach for the place that has most.
+difference as a sum, limits in either order. A fourth way is looser: statements are one if they differ only in their
+leaves, as where one has a number and another an operand; an instruction for all of them would have operands there.
+A column counts different statements of places that take several instructions: fewer are more sharing. `reached` is how
+many expressions the rules reach for the place that has most.
 """
 
 from __future__ import annotations
@@ -81,8 +83,8 @@ def _key(expr: Expr) -> object:
 
 def statements_of(
     cover: Cover, selection: Selection, machine: Machine, known: dict[str, frozenset[str]]
-) -> tuple[str, str, frozenset[str]] | None:
-    """A place's statement as it is, in one order, and all that are equal to it; None where it is no place.
+) -> tuple[str, str, str, frozenset[str]] | None:
+    """A place's statement as it is, in one order, without its leaves, and all that are equal to it; None if it is none.
 
     What is equal to a statement is `known` from the first place that has it.
     """
@@ -105,9 +107,14 @@ def statements_of(
         plain, ordered = written(expr), written(canonical(expr))
         if ordered not in known:
             known[ordered] = frozenset(map(written, reached(expr)))
-        return plain, ordered, known[ordered]
+        return plain, ordered, without_leaves(canonical(expr)), known[ordered]
     except NotWritten:
         return None
+
+
+def without_leaves(expr: Expr) -> str:
+    """The operations alone: what statements that differ in operands and numbers share."""
+    return f"{expr.op.value}({', '.join(map(without_leaves, expr.args))})" if expr.args else "·"
 
 
 def classes(sets: Sequence[frozenset[str]]) -> int:
@@ -127,7 +134,7 @@ def main() -> None:
     asked = parser.parse_args()
     machine, rows = load_machine(asked.isa), []
     known: dict[str, frozenset[str]] = {}
-    every: list[tuple[str, str, frozenset[str]]] = []
+    every: list[tuple[str, str, str, frozenset[str]]] = []
     for network in read_networks(sorted(asked.folder.glob("*.onnx"))):
         made = made_after(network, machine, "select", joins_columns=True)
         selections = [each for each in made if isinstance(each, Selection)]
@@ -136,14 +143,15 @@ def main() -> None:
         rows.append(_row(network.name, found))
         every += found
     rows.append(_row("all", every))
-    columns = ("network", "places", "as they are", "one order", "by rules", "reached")
+    columns = ("network", "places", "as they are", "one order", "by rules", "but for leaves", "reached")
     print_table(f"Different statements of places on {machine.name}", columns, rows)
 
 
-def _row(name: str, found: Sequence[tuple[str, str, frozenset[str]]]) -> tuple[object, ...]:
-    plain, ordered, sets = ([each[at] for each in found] for at in range(3))
-    most = max((len(of) for of in sets), default=0)  # type: ignore[arg-type]
-    return name, len(found), len(set(plain)), len(set(ordered)), classes(sets), most  # type: ignore[arg-type]
+def _row(name: str, found: Sequence[tuple[str, str, str, frozenset[str]]]) -> tuple[object, ...]:
+    plain, ordered, operations = ({each[at] for each in found} for at in range(3))
+    sets = [each[3] for each in found]
+    most = max(map(len, sets), default=0)
+    return name, len(found), len(plain), len(ordered), classes(sets), len(operations), most
 
 
 if __name__ == "__main__":

@@ -259,14 +259,16 @@ def specialise(
     given: str | Path | None = None,
     removals: bool = True,
     clock: bool = True,
+    host_cycles: float | None = None,
 ) -> Specialised:
     """New instructions for a machine, of at most a share `budget` of its logic, that save these networks most.
 
     The `objective` is `cycles`, `time`, `energy`, `energy-delay` or `area`. With `weights`, by network, sums of these
     count; without, every network counts alike. Each candidate is priced, and the networks are compiled and simulated
     with it; instructions in the file `given` are candidates, too. Networks `held_out` have no say in the choice;
-    `control` looks for what else the same area would buy, `removals` for what can go, `clock` for the longest path. The
-    rest is as of `advise`. Raises IsaError, PriceError, CompileError, and InputError for a network that does not run on
+    `control` looks for what else the same area would buy, `removals` for what can go, `clock` for the longest path.
+    `host_cycles` are what a node on the host counts as, so that one that the machine does instead is a gain. The rest
+    is as of `advise`. Raises IsaError, PriceError, CompileError, and InputError for a network that does not run on
     the machine as it is, a budget that is not above 0, a weight of no network, and a machine without an array.
     """
     from tilewright.codesign.advise.trials import NoAdvice
@@ -285,7 +287,7 @@ def specialise(
     outside = read_quantized(held_out, shapes, calibration, seed, tell) if held_out else []
     _require_weights(weights or {}, [network.name for network in networks])
     asked = Question(
-        tuple(networks), machine, budget, tuple(outside), Objective(Goal(objective), weights or {}),
+        tuple(networks), machine, budget, tuple(outside), Objective(Goal(objective), weights or {}, host_cycles),
         None if given is None else Path(given), effort, control, removals, clock,
     )  # fmt: skip
     try:

@@ -13,9 +13,9 @@ from tilewright.codesign.specialise.candidates import Candidate
 from tilewright.codesign.specialise.choose import Choice, Tried
 from tilewright.codesign.specialise.given import Verdict
 from tilewright.codesign.specialise.objective import Objective
-from tilewright.codesign.specialise.observe import Refused
 from tilewright.codesign.specialise.predict import Predicted
 from tilewright.codesign.specialise.removals import Removal
+from tilewright.codesign.specialise.use import Refused
 from tilewright.isa.machine.machine import Machine
 
 
@@ -89,6 +89,7 @@ class NetworkEffect:
     mj: tuple[float | None, float | None]
     ms: tuple[float | None, float | None]
     program_bytes: tuple[int, int]
+    host_nodes: tuple[int, int]
     uses: tuple[str, ...]  # the new instructions in its program
 
     @property
@@ -158,6 +159,7 @@ class Specialised:
             (old.mj_per_image, new.mj_per_image),
             (before_ms, after_ms),
             (old.program_bytes, new.program_bytes),
+            (old.host_nodes, new.host_nodes),
             tuple(sorted(self.choice.names & after.places.get(old.network, {}).keys())),
         )
 
@@ -186,7 +188,11 @@ class Specialised:
             "sets_tried": self.choice.sets_tried,
             "sets_left": self.choice.sets_left,
             "with": self.choice.trial.as_json(),
-            "objective": {"goal": self.objective.goal, "weights": dict(self.objective.weights)},
+            "objective": {
+                "goal": self.objective.goal,
+                "weights": dict(self.objective.weights),
+                "host_cycles": self.objective.host_cycles,
+            },
             "saved": self.saved,
             "share_saved": share_saved(self.base, self.choice.trial),
             "clocks": None if self.clocks is None else asdict(self.clocks),

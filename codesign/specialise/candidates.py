@@ -9,12 +9,14 @@ from itertools import permutations
 from typing import Any
 
 from tilewright.codesign.advise.changes import Change, Way
-from tilewright.codesign.specialise.observe import Use, memories_of
+from tilewright.codesign.specialise.observe import memories_of
 from tilewright.codesign.specialise.roles import Roles, roles_of
-from tilewright.codesign.specialise.written import RESULT, TABLE, WEIGHTS, Memories, Operand
+from tilewright.codesign.specialise.use import Use
+from tilewright.codesign.specialise.written import RESULT, TABLE, Memories, Operand, Over
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
@@ -98,19 +100,18 @@ def _candidate(name: str, uses: Sequence[Use], machine: Machine, memories: Memor
     reduce = list(like.reduce_loops)
     loops = _loops(like, max(each.block for each in first.written.operands))
     kept = [loop for loop in loops if loop not in reduce]
-    taps = f"{kept[0]}, {', '.join(reduce)}" if reduce else ""
     entry: dict[str, Any] = {"about": _about(first), "engine": like.engine.name, "loops": loops}
     if reduce:
         entry["reduce"] = reduce
     sources = _in_order(first.written.operands, machine, like.engine)
-    entry["from"] = {each.name: _clause(each, kept[0], taps) for each in sources}
+    entry["from"] = {each.name: _clause(each, kept, reduce) for each in sources}
     target = memories.sums if first.to_sums else memories.activations
     entry["to"] = {RESULT: f"{target}[{', '.join(kept)}]" if reduce else target}
     entry["imm"] = _immediates(uses, roles)
     if not entry["imm"]:
         del entry["imm"]
     entry["do"] = first.written.text
-    reads = frozenset(memories.table_of if each.name == TABLE else each.memory for each in first.written.operands)
+    reads = frozenset(each.memory for each in first.written.operands)
     family = PRODUCTS if first.of_channels else name
     return Candidate(name, entry["about"], family, entry, like.engine, reads, tuple(uses))
 
@@ -138,13 +139,15 @@ def _holds(format: InstructionFormat, reduced: Sequence[int]) -> bool:
     return len(wanted) <= len(most) and all(trip <= held for trip, held in zip(wanted, most, strict=False))
 
 
-def _clause(operand: Operand, channels: str, taps: str) -> str:
-    if operand.name == TABLE:
-        return operand.memory
+def _clause(operand: Operand, kept: Sequence[str], reduce: Sequence[str]) -> str:
+    if operand.clause:
+        return operand.clause
     block = f"{operand.block} * " if operand.block > 1 else ""
-    if operand.is_whole or not taps:
-        return f"{block}{operand.memory}"
-    return f"{block}{operand.memory}[{taps if operand.name == WEIGHTS else channels}]"
+    moved: dict[Over, Sequence[str]] = {
+        Over.CHANNEL: kept[:1], Over.TAPS: [kept[0], *reduce], Over.REDUCED: reduce, Over.KEPT: kept
+    }  # fmt: skip
+    loops = moved.get(operand.over, ()) if reduce else ()
+    return f"{block}{operand.memory}" + (f"[{', '.join(loops)}]" if loops else "")
 
 
 def _in_order(operands: Sequence[Operand], machine: Machine, engine: Engine) -> tuple[Operand, ...]:
@@ -178,7 +181,24 @@ def _immediates(uses: Sequence[Use], roles: Roles) -> dict[str, str]:
 # -- names and sentences -----------------------------------------------------------------------------------------------
 
 
+CALLED: Mapping[Op, str] = {
+    Op.SUM: "sum", Op.MAX_OVER: "max", Op.LUT: "lookup", Op.MUL: "products",
+    Op.LANES_SUM: "lanes", Op.LANES_MAX: "lanes",
+}  # fmt: skip
+"""What names say of what no instruction computed; that of lanes comes last."""
+
+SAID: Mapping[Op, str] = {
+    Op.SUM: "the sum over a window", Op.MAX_OVER: "the largest value of a window", Op.LUT: "of what a table has",
+    Op.MUL: "of products", Op.LANES_SUM: "and over all lanes", Op.LANES_MAX: "and of all lanes",
+}  # fmt: skip
+"""The same in a sentence, in this order of operations, with that of lanes behind the window's."""
+
+
 def _name(use: Use) -> str:
+    if use.lacks:
+        words = [CALLED[op] for op in use.lacks if op in CALLED]
+        words.sort(key=lambda word: word == "lanes")
+        return "_".join(words) or use.lacks[0].name.lower()
     if not use.of_channels:
         return "_".join(use.replaces)
     rest = "" if use.to_sums else "".join(f"_{mnemonic}" for mnemonic in use.replaces[1:])
@@ -187,6 +207,11 @@ def _name(use: Use) -> str:
 
 
 def _about(use: Use) -> str:
+    if use.lacks:
+        order = list(use.lacks)
+        order.sort(key=lambda op: (op not in REDUCTIONS, op not in ACROSS_LANES))
+        words = " ".join(SAID[op] for op in order if op in SAID) or f"the operation {use.lacks[0].value}"
+        return f"{words[0].upper()}{words[1:]}, which the host did."
     if not use.of_channels:
         first, *others = use.replaces
         return f"What {first} computes, and of that {', then '.join(others)}, with nothing stored in between."

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from tilewright.codesign.advise.changes import Change
-from tilewright.codesign.advise.effects import WORTH, runs_alike, trial_line
+from tilewright.codesign.advise.effects import WORTH, host_nodes_added, runs, trial_line
 from tilewright.codesign.advise.trials import Trial, Trials
 from tilewright.codesign.points.priced import price_of
 from tilewright.codesign.specialise.candidates import Candidate, together
@@ -122,8 +122,10 @@ def added_kge(change: Change, machine: Machine, base: Trial) -> float:
 
 def why_not(base: Trial, trial: Trial, objective: Objective = CYCLES) -> str:
     """Why a candidate alone is worth nothing; empty if it is worth something."""
-    if not runs_alike(base, trial):
-        return trial_line(base, trial).partition(": ")[2]
+    if not objective.compares(base, trial):
+        why = trial_line(base, trial).partition(": ")[2]
+        fewer = runs(trial) and host_nodes_added(base, trial) < 0
+        return f"{why}: say what one there counts as, with --host-cycles" if fewer else why
     if objective.saved(base, trial) < WORTH:
         return f"saves less than {100 * WORTH:.1f} % of the {objective.about}"
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from tilewright.codesign.advise.effects import ran, runs_alike
+from tilewright.codesign.advise.effects import ran, runs, runs_alike
 from tilewright.codesign.advise.trials import Trial
 from tilewright.codesign.points.evaluate import NetworkFigures
 from tilewright.codesign.specialise.goal import ABOUT, Goal
@@ -24,11 +24,13 @@ class Objective:
     """A goal, and how often each network runs beside the others.
 
     With weights, sums over all networks count, as in a space of `explore`, and a network that is not named has a weight
-    of 1. Without any, every network counts alike, however long it takes: by the geometric mean.
+    of 1. Without any, every network counts alike, however long it takes: by the geometric mean. A node on the host
+    counts `host_cycles`; without such a price, trials with other nodes there do not compare, and save nothing.
     """
 
     goal: Goal = Goal.CYCLES
     weights: Mapping[str, float] = field(default_factory=dict)
+    host_cycles: float | None = None
 
     @property
     def needs_clock(self) -> bool:
@@ -40,17 +42,21 @@ class Objective:
 
     def saved(self, base: Trial, trial: Trial) -> float:
         """The share that a trial saves: 0.1 is a tenth less; 0 where less or more of the networks runs."""
-        return 1 - self.work(base, trial) * self.machine(base, trial) if runs_alike(base, trial) else 0.0
+        return 1 - self.work(base, trial) * self.machine(base, trial) if self.compares(base, trial) else 0.0
+
+    def compares(self, base: Trial, trial: Trial) -> bool:
+        """Whether all networks run, and as much of each on the machine as before, or the rest has a price."""
+        return runs_alike(base, trial) or (self.host_cycles is not None and runs(trial))
 
     def work(self, base: Trial, trial: Trial) -> float:
         """What the networks take beside what they took before: 0.9 is a tenth less. Raises NoFigure."""
         match self.goal:
             case Goal.CYCLES | Goal.TIME | Goal.AREA:
-                return self._ratio(base, trial, _cycles)
+                return self._ratio(base, trial, self._cycles)
             case Goal.ENERGY:
                 return self._ratio(base, trial, energy_of)
             case Goal.ENERGY_DELAY:
-                return self._ratio(base, trial, _cycles) * self._ratio(base, trial, energy_of)
+                return self._ratio(base, trial, self._cycles) * self._ratio(base, trial, energy_of)
 
     def machine(self, base: Trial, trial: Trial) -> float:
         """What the machine itself makes of that: by its clock, or by its area. Raises NoFigure."""
@@ -71,12 +77,16 @@ class Objective:
         """
         match self.goal:
             case Goal.CYCLES | Goal.TIME | Goal.AREA:
-                work = self._joined(base, alone, _cycles)
+                work = self._joined(base, alone, self._cycles)
             case Goal.ENERGY:
                 work = self._joined(base, alone, energy_of)
             case Goal.ENERGY_DELAY:
-                work = self._joined(base, alone, _cycles) * self._joined(base, alone, energy_of)
+                work = self._joined(base, alone, self._cycles) * self._joined(base, alone, energy_of)
         return 1 - work * max(self.machine(base, trial) for trial in alone)
+
+    def _cycles(self, of: NetworkFigures) -> float:
+        """Those of the machine, and what its nodes on the host count as."""
+        return of.cycles_per_image + (self.host_cycles or 0.0) * of.host_nodes
 
     def _ratio(self, base: Trial, trial: Trial, of: Figure) -> float:
         return self._mean([(old.network, of(old), of(new)) for old, new in zip(ran(base), ran(trial), strict=True)])
@@ -97,10 +107,6 @@ class Objective:
             weighted = [(self.weights.get(name, 1.0), before, after) for name, before, after in pairs]
             return sum(each[0] * each[2] for each in weighted) / sum(each[0] * each[1] for each in weighted)
         return prod((after / before) ** (1 / len(pairs)) for _, before, after in pairs)
-
-
-def _cycles(of: NetworkFigures) -> float:
-    return of.cycles_per_image
 
 
 def energy_of(of: NetworkFigures) -> float:

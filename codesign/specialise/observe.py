@@ -9,8 +9,10 @@ import yaml
 
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.specialise.canonical import canonical
+from tilewright.codesign.specialise.host import missing_uses
 from tilewright.codesign.specialise.roles import Roles, roles_of
-from tilewright.codesign.specialise.written import Memories, NotWritten, Writer, Written, with_sums
+from tilewright.codesign.specialise.use import Refused, Use
+from tilewright.codesign.specialise.written import Memories, NotWritten, Table, Writer, with_sums
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN
 from tilewright.compiler.levels import Form
 from tilewright.compiler.nest.nest import Nest, NestProgram
@@ -38,30 +40,6 @@ BLOCKS = range(1, 6)
 
 
 @dataclass(frozen=True)
-class Use:
-    """A place where a candidate would do what several instructions do now, or another one with more words."""
-
-    network: str
-    layer: str
-    replaces: tuple[str, ...]  # mnemonics of the steps, in order
-    written: Written
-    of_channels: bool  # each channel has weights of its own
-    reduced: tuple[int, ...]  # iterations of each loop that the statement reduces
-    to_sums: bool  # its result is a sum of the accumulators' type
-    words_saved: int  # that the busiest engine streams no more
-    words: int  # that a vector engine streams for the whole nest with it
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A layer for which no statement was found, and why."""
-
-    network: str
-    layer: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Observed:
     uses: tuple[Use, ...]
     refused: tuple[Refused, ...]
@@ -78,7 +56,12 @@ def memories_of(machine: Machine) -> Memories:
     computing = tuple(formats_with(machine, Role.COMPUTES))
     structured = next((o for f in computing for o in f.sources if o.element.fields), None)
     texts = yaml.safe_load(machine.text)["instructions"]
-    table = next(((f, o) for f in computing for o in f.tables), None)
+    tables = tuple(
+        Table(str(texts[f.mnemonic]["from"][o.name]), o.memory, o.element.type)
+        for f in computing
+        for o in f.tables
+        if o.element.type is not None
+    )
     return Memories(
         activations=products.operand(vector).memory,
         activation=products.operand(vector).element.type,
@@ -86,8 +69,7 @@ def memories_of(machine: Machine) -> Memories:
         sums=products.destination.memory,
         parameters=structured.memory if structured is not None else "",
         fields=structured.element if structured is not None else None,
-        table="" if table is None else str(texts[table[0].mnemonic]["from"][table[1].name]),
-        table_of="" if table is None else table[1].memory,
+        tables=tables,
     )
 
 
@@ -118,6 +100,7 @@ def _of_network(network: Network, machine: Machine, memories: Memories, roles: R
         assert isinstance(program, NestProgram)
         for nest in program.nests:
             yield from _of_channels(network.name, nest, program, machine, memories, roles)
+    yield from missing_uses(network, machine, memories, roles)
 
 
 def made_after(network: Network, machine: Machine, after: str, joins_columns: bool) -> list[Form]:

@@ -16,7 +16,7 @@ from tilewright.codesign.advise.effects import ran
 from tilewright.codesign.advise.trials import LayerCycles, Trial
 from tilewright.codesign.points.evaluate import NetworkFigures
 from tilewright.codesign.specialise.candidates import Candidate
-from tilewright.codesign.specialise.observe import Use
+from tilewright.codesign.specialise.use import Use
 from tilewright.simulator.run_profile import Resource
 
 TILES = 8

@@ -100,8 +100,10 @@ def lines(found: Specialised) -> Iterator[str]:
     )
     yield from _clock(found)
     yield from _without_use(found)
-    if found.objective.needs_clock or found.objective.about != "cycles" or found.objective.weights:
-        yield f"Chosen by {found.objective.about}: {100 * found.saved:.1f} % less."
+    host = found.objective.host_cycles
+    if found.objective.needs_clock or found.objective.about != "cycles" or found.objective.weights or host:
+        counted = f", a node on the host as {host:,.0f} cycles" * bool(host)
+        yield f"Chosen by {found.objective.about}{counted}: {100 * found.saved:.1f} % less."
     yield (
         f"Sets of candidates compared: {choice.sets_tried}. Left out, as they cannot save more if candidates together "
         f"save at most what they save alone: {choice.sets_left}."
@@ -174,6 +176,8 @@ def _verdict(each: Tried, found: Specialised) -> str:
 
 def _gain(each: NetworkEffect) -> tuple[object, ...]:
     note = ["held out"] * each.is_held_out + ["uses none of them"] * (not each.uses)
+    before, after = each.host_nodes
+    note += [f"{before} nodes on the host, {after} with it"] * (before != after)
     energies = ("" if mj is None else f"{mj:.3f}" for mj in each.mj)
     return each.network, *map(round, each.cycles), f"{each.times:.2f}", *energies, ", ".join(note)
 

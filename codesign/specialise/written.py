@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from tilewright.codesign.specialise.roles import Place, Roles, place_of
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
@@ -32,18 +33,38 @@ class Memories:
     sums: str
     parameters: str
     fields: Element | None  # of a word of parameters
-    table: str  # the operand of a table, as an instruction of the machine has it: `256 * lut[]`
-    table_of: str  # its memory
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An operand that is a table, as an instruction of the machine has it: `256 * lut[]`, its memory and elements."""
+
+    clause: str
+    memory: str
+    element: IntegerType
+
+
+class Over(StrEnum):
+    """The loops that move an operand."""
+
+    ALL = "all"
+    CHANNEL = "channel"  # the first that stays
+    TAPS = "taps"  # that and all that the statement reduces
+    REDUCED = "reduced"
+    KEPT = "kept"  # all that stay: a value for each result
+    NONE = "none"  # a table
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A source of a statement: its memory, or for a table the whole clause."""
+    """A source of a statement: its memory, what moves it, and for a table the whole clause."""
 
     name: str
     memory: str
-    is_whole: bool = True  # every loop moves it; parameters and weights move over channels and taps
+    over: Over = Over.ALL
     block: int = 1
+    clause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +96,10 @@ class _Waiting:
 
 
 class Writer:
-    """Writes expressions of one nest. `sums` names reads that are sums in the accumulators' memory."""
+    """Writes expressions of one nest. `sums` names reads that are sums in the accumulators' memory.
+
+    `values` are memories by whose names the expression reads what other instructions have computed for each result.
+    """
 
     def __init__(
         self,
@@ -85,16 +109,17 @@ class Writer:
         roles: Roles,
         sums: Collection[str] = (),
         blocks: Mapping[str, int] | None = None,
+        values: Collection[str] = (),
     ) -> None:
         self._nest, self._program, self._memories, self._roles = nest, program, memories, roles
-        self._sums, self._blocks = sums, blocks or {}
+        self._sums, self._blocks, self._values = sums, blocks or {}, values
         self._operands: dict[str, Operand] = {}  # by read; all parameters are one
         self._fields: dict[str, str] = {}  # read → field of the parameters
         self._numbers: list[_Waiting] = []
 
-    def write(self, expr: Expr) -> Written:
-        """Raises NotWritten."""
-        text = f"{RESULT} = {self._text(expr)}"
+    def write(self, expr: Expr, wrapped_in: str = "") -> Written:
+        """A statement, of whose value the elements of a memory are kept if one is named. Raises NotWritten."""
+        text = f"{RESULT} = " + (f"wrap({self._text(expr)}, {wrapped_in})" if wrapped_in else self._text(expr))
         numbers = []
         for position, name in enumerate(self._names()):
             text = text.replace(_mark(position), name)
@@ -121,6 +146,11 @@ class Writer:
                 return f"lut({self._table(expr.name)}, {self._text(expr.args[0])})"
             case Op.MIN if (clamped := self._clamped(expr)) is not None:
                 return clamped
+            case Op.MIN | Op.MAX | Op.WHERE if self._is_narrower(expr):
+                return f"wrap({self._plain(expr)}, {self._memories.activations})"
+        return self._plain(expr)
+
+    def _plain(self, expr: Expr) -> str:
         if expr.op.facts.setting is Setting.TABLE:
             raise NotWritten(f"`{expr.op.value}` is not written yet")
         arguments = [self._argument(expr, position) for position in range(len(expr.args))]
@@ -135,6 +165,13 @@ class Writer:
         if expr.op.facts.setting is Setting.TYPE:
             arguments.append(str(expr.type))
         return f"{expr.op.value}({', '.join(arguments)})"
+
+    def _is_narrower(self, expr: Expr) -> bool:
+        """Whether a choice between an activation and a parameter, whose field is wider, is an activation."""
+        held = self._memories.activation
+        reads = [self._nest.reads.get(arg.name) for arg in expr.args if arg.op is Op.SOURCE]
+        has_field = any(read is not None and self._is_field(read) for read in reads)
+        return has_field and held is not None and held.interval.contains(expr.range)
 
     def _clamped(self, expr: Expr) -> str | None:
         """`clamp(x, low, high)` for the two comparisons with numbers that it stands for."""
@@ -157,15 +194,17 @@ class Writer:
 
     def _source(self, read: str) -> str:
         access = self._nest.reads.get(read)
+        if read in self._values and access is None:
+            return self._stream(read, read, Over.KEPT)
         if read in self._sums or access is None:
             return self._stream(read, self._memories.sums)
         if access.tensor in self._program.buffers:
             return self._stream(read, self._memories.activations)
-        if len(access.index) == 1 and self._memories.fields is not None:
-            return f"{self._parameters()}.{self._field(read, access)}"
+        if self._is_field(access):
+            return f"{self._parameters(access)}.{self._field(read, access)}"
         if read in self._blocks or self._is_weight(access):
             self._operands.setdefault(
-                read, Operand(WEIGHTS, self._memories.weights, is_whole=False, block=self._blocks.get(read, 1))
+                read, Operand(WEIGHTS, self._memories.weights, Over.TAPS, block=self._blocks.get(read, 1))
             )
             return WEIGHTS
         return self._stream(read, self._memory_of(access.tensor))
@@ -176,14 +215,24 @@ class Writer:
         fits = held is not None and _holds(held, self._program.constant_types[constant])
         return self._memories.activations if fits else self._memories.sums
 
-    def _stream(self, read: str, memory: str) -> str:
+    def _is_field(self, access: Access) -> bool:
+        """Whether it is a constant of each channel, which stands in words of parameters."""
+        is_constant = access.tensor not in self._program.buffers
+        return is_constant and len(access.index) == 1 and self._memories.fields is not None
+
+    def _stream(self, read: str, memory: str, over: Over = Over.ALL) -> str:
         if read not in self._operands:
-            count = sum(operand.is_whole and operand.name in LETTERS for operand in self._operands.values())
-            self._operands[read] = Operand(LETTERS[count], memory, block=self._blocks.get(read, 1))
+            count = sum(operand.name in LETTERS for operand in self._operands.values())
+            self._operands[read] = Operand(LETTERS[count], memory, over, self._blocks.get(read, 1))
         return self._operands[read].name
 
-    def _parameters(self) -> str:
-        self._operands.setdefault(PARAMETERS, Operand(PARAMETERS, self._memories.parameters, is_whole=False))
+    def _parameters(self, access: Access) -> str:
+        """One word has all parameters: raises NotWritten where some are of channels that are reduced, others not."""
+        reduced = {loop.name for loop in self._nest.loops if loop.is_reduce}
+        over = Over.REDUCED if {name for name, _ in access.index[0].terms} & reduced else Over.CHANNEL
+        known = self._operands.setdefault(PARAMETERS, Operand(PARAMETERS, self._memories.parameters, over))
+        if known.over is not over:
+            raise NotWritten("it takes parameters of the channels that it reduces and of others")
         return PARAMETERS
 
     def _field(self, read: str, access: Access) -> str:
@@ -205,14 +254,18 @@ class Writer:
         return len(access.index) > 1 and not access.index[0].terms and bool(access.index[1].terms)
 
     def _table(self, read: str) -> str:
-        if not self._memories.table:
+        if not self._memories.tables:
             raise NotWritten("the machine has no instruction that looks up in a table")
         access = self._nest.reads[read]
+        of_type = self._program.constant_types[access.tensor]
+        table = next((each for each in self._memories.tables if _holds(each.element, of_type)), None)
+        if table is None:
+            raise NotWritten(f"no instruction of the machine looks up in a table of {of_type}")
         if any(index.terms for index in access.index):
             raise NotWritten("each channel has a table of its own")
         if any(of.name == TABLE and key != read for key, of in self._operands.items()):
             raise NotWritten("it looks up in two tables")
-        self._operands[read] = Operand(TABLE, self._memories.table, is_whole=False)
+        self._operands[read] = Operand(TABLE, table.memory, Over.NONE, clause=table.clause)
         return TABLE
 
 

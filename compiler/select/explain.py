@@ -31,8 +31,7 @@ class Reason:
 
 def explain(search: Search) -> Reason:
     """Why there is no cover; the same for all nests of one form."""
-    home = search.binder.home(search.nest.result.tensor)
-    missing = next(_uncovered(search, home), search.nest.expr)
+    missing = _missing(search)
     if (overflow := _overflow(search, missing)) is not None:
         return overflow
     fact = f"no instruction of {search.machine.name} computes `{_with_values_named(search, missing)}`"
@@ -43,6 +42,19 @@ def explain(search: Search) -> Reason:
         f"of lanes = {search.machine.lanes} elements, as the tensors'"
     )
     return Reason(f"{fact} with both computed", expected)
+
+
+def missing_instruction(search: Search) -> Expr:
+    """What an instruction would have to compute: the smallest expression that none does.
+
+    Values in it that instructions can compute are sources, by the name of the memory that they can be in.
+    """
+    return _with_values_named(search, _missing(search))
+
+
+def _missing(search: Search) -> Expr:
+    home = search.binder.home(search.nest.result.tensor)
+    return next(_uncovered(search, home), search.nest.expr)
 
 
 def _overflow(search: Search, missing: Expr) -> Reason | None:

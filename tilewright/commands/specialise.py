@@ -64,6 +64,15 @@ Weights = Annotated[
         help="How often a network runs beside the others; then sums count. Without, all count alike.",
     ),
 ]
+HostCycles = Annotated[
+    float | None,
+    typer.Option(
+        "--host-cycles",
+        metavar="CYCLES",
+        min=0,
+        help="What a node on the host counts as, so that one that the machine does instead is a gain.",
+    ),
+]
 Given = Annotated[
     Path | None,
     typer.Option("--with", metavar="FILE", help="Also try the instructions of this machine's file, and judge each."),
@@ -82,6 +91,7 @@ def specialise_command(
     propose: Propose = None,
     objective: ObjectiveOption = Goal.CYCLES,
     weight: Weights = None,
+    host_cycles: HostCycles = None,
     given: Given = None,
     no_control: NoControl = False,
     no_removals: NoRemovals = False,
@@ -125,7 +135,7 @@ def specialise_command(
         answer = specialise(
             networks, isa, budget, holdout or (), set or (), effort, not no_control, shapes, jobs, done,
             calibration, seed, print_warnings, say, cache_folder() / "trials",
-            objective, weights(weight or ()), given, not no_removals, not no_clock,
+            objective, weights(weight or ()), given, not no_removals, not no_clock, host_cycles,
         )  # fmt: skip
     text = machine_file(answer, extends)
     if html is not None:

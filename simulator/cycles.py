@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa import timing
-from tilewright.isa.machine.engine import Direction, Engine, Template
+from tilewright.isa.machine.engine import MOST_ENGINES, Direction, Engine, Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
@@ -106,7 +106,7 @@ class _Reset:
         columns.pop("width")
         rings = _rings(machine, len(code), figures, self._askers)
         places = {f"at_{name}": self._place(ring) for name, ring in rings.items()}
-        for port in self.machine[0][PORTS]:
+        for port in self.machine[0][PORTS][: machine.dram.ports]:
             _fill(port, {f"at_{name}": self._place(ring) for name, ring in _port_rings(figures).items()})
         beats = -(-program.limits["program"] // figures["bus_bytes"])
         _fill(self.machine[0], {**figures, **columns, **places, "program_beats": beats, "has_news": 1})
@@ -136,8 +136,21 @@ class _Reset:
 
 def _record(machine: Machine) -> np.dtype[np.void]:
     records = {kind: of for template in Template for kind, of in facet_of(template).records.items()}
-    rows = {kind: (records[kind], len(_of_kind(machine, kind))) for kind in KINDS}
-    return machine_record(len(machine.engines), machine.dram.ports, rows)
+    room = _room(machine)
+    return machine_record(room[ENGINES], room[PORTS], {kind: (records[kind], room[kind]) for kind in KINDS})
+
+
+def _room(machine: Machine) -> dict[str, int]:
+    """How many rows there is room for: one of each kind, or as many as any machine has, so that all share a kernel."""
+    counts = _counts(machine)
+    has_one_each = all(count == 1 for name, count in counts.items() if name != ENGINES)
+    return counts if has_one_each else dict.fromkeys(counts, MOST_ENGINES)
+
+
+def _counts(machine: Machine) -> dict[str, int]:
+    """How many engines there are, of each kind and of all, and how many ports."""
+    of_kinds = {kind: len(_of_kind(machine, kind)) for kind in KINDS}
+    return {ENGINES: len(machine.engines), PORTS: machine.dram.ports, **of_kinds}
 
 
 def _of_kind(machine: Machine, kind: str) -> list[Engine]:
@@ -166,6 +179,7 @@ def _figures(program: Program, requesters: int) -> dict[str, int]:
         "assembly_bytes": timing.assembly_bytes(machine.longest_instruction_bytes, machine.dram.bus_bytes),
         "requesters": requesters,
         "loops": nest_depth(machine),
+        **{f"{name}_count": count for name, count in _counts(machine).items()},
         "one_port_banks": int(one_port_of_banks(machine).sum()),
         "words": sum(memory.depth for memory in machine.memories.values()),
         "instructions": len(program.instructions),
@@ -188,6 +202,7 @@ def _rings(
         "port_of_word": bank_of_words(machine),
         "written_at": np.full(ports, -1, np.int64),
         "one_port": one_port_of_banks(machine),
+        "given_to": np.zeros(ports, np.int64),
         "asked_at": np.full(ports, -1, np.int64),
         "read_turn": np.full(ports, len(askers) - 1, np.int64),  # the final requester, as after reset
     }

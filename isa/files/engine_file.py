@@ -10,15 +10,12 @@ from tilewright.isa.files.keys import ENGINE_SECTIONS, ENGINES, OFF_CHIP, TEMPLA
 from tilewright.isa.files.reader import Reader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.key_kinds import EngineKind
-from tilewright.isa.machine.engine import Engine, Systolic
+from tilewright.isa.machine.engine import MOST_ENGINES, Engine, Systolic
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.machine.pipeline import Pipeline
 from tilewright.isa.templates.table import facet_of
 
 PATH = "engines"
-
-MOST_ENGINES = 32
-"""Instructions have a wait count for each engine, and benches a bit."""
 
 
 class EngineReader:

@@ -8,6 +8,9 @@ from typing import assert_never
 
 from tilewright.isa.machine.pipeline import Pipeline
 
+MOST_ENGINES = 32
+"""Instructions have a wait count for each engine, and benches a bit."""
+
 
 class Template(StrEnum):
     """What kind of hardware an engine is; `isa/templates/` has what follows."""

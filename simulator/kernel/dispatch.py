@@ -7,7 +7,7 @@ from __future__ import annotations
 from tilewright.isa.kernels.kernel import part_of_kernel
 from tilewright.isa.machine.machine import FETCH_PORT
 from tilewright.simulator.kernel.layout import ENGINE, FETCH_OWNER, INSTRUCTION_BYTES
-from tilewright.simulator.kernel.nests import wrapped
+from tilewright.simulator.kernel.nests import count_of, wrapped
 
 REFUSED = -2
 """Nothing can be dispatched, because the instruction waits for more instructions than there are before it."""
@@ -38,7 +38,7 @@ def fetch_apart(m, t):
 @part_of_kernel
 def refused_count(m, code, i):
     """The first wait count of an instruction that is more than there are instructions before it, or 0."""
-    for n in range(len(m.engines)):
+    for n in range(count_of(m.engines, m.engines_count)):
         if code[i, m.waits_column + n] > m.engines[n].dispatched:
             return code[i, m.waits_column + n]
     return 0
@@ -115,7 +115,7 @@ def request_read(m, p, q, t, owner, beats):
 def expects_answers(m):
     """Whether DRAM has an answer to give, at any port."""
     answers = 0
-    for port in range(len(m.ports)):
+    for port in range(count_of(m.ports, m.ports_count)):
         answers += m.ports[port].read_count + m.ports[port].response_count
     return answers > 0
 
@@ -126,7 +126,7 @@ def step_memory(m, q, t):
 
     A load takes a beat when it has room for it.
     """
-    for port in range(len(m.ports)):
+    for port in range(count_of(m.ports, m.ports_count)):
         p = m.ports[port]
         if p.read_count > 0 and t >= q[p.at_read_first + p.read_head]:
             owner = q[p.at_read_owner + p.read_head]

@@ -74,15 +74,16 @@ def record(*names: str, places: Sequence[str] = (), rows: Mapping[str, Rows] | N
 
 
 RINGS = (
-    *("port_of_word", "read_turn", "written_at", "one_port", "asked_at", "ask", "grant", "asker"),
+    *("port_of_word", "read_turn", "given_to", "written_at", "one_port", "asked_at", "ask", "grant", "asker"),
     *("dispatched_at", "started_at", "retired_at"),
 )
 """What `q` holds for the machine as a whole, each as a stretch of its own.
 
-`read_turn`: by port, who was granted last. `written_at`: by port, the last cycle in which something was written.
-`one_port`: by port, whether it is the only one of its bank; `asked_at`: of such a port, the last cycle in which a write
-asked for it. `ask`: the port that each requester asks in this cycle, or -1; `asker`: its engine. Requesters take turns:
-vectors of arrays, sources of vector engines, DMA engines that read.
+`read_turn`: by port, who was granted last; `given_to`: who of those that were looked at so far is granted.
+`written_at`: by port, the last cycle in which something was written. `one_port`: by port, whether it is the only one of
+its bank; `asked_at`: of such a port, the last cycle in which a write asked for it. `ask`: the port that each requester
+asks in this cycle, or -1; `asker`: its engine. Requesters take turns: vectors of arrays, sources of vector engines, DMA
+engines that read.
 """
 
 PORT_RINGS = ("read_owner", "read_first", "read_beats", "response_at", "response_last", "response_owner")
@@ -98,8 +99,9 @@ PORT = record(
 def machine_record(engines: int, ports: int, rows: Mapping[str, Rows]) -> np.dtype[Any]:
     """The machine as a whole: its sizes, where things are in `code` and `q`, and its registers; then a row an engine.
 
-    `rows` has the record of each template, and how many engines the machine has of it. Counts are part of the type, so
-    that the compiled code is one for so many engines, and has no loops over them.
+    `rows` has the record of each kind, and how many engines there is room for. `…_count`: how many of the rows are in
+    use. Room is part of the type. Where it is for MOST_ENGINES the compiled code is for any number of them; otherwise
+    all rows are in use, and the code has no loops over them.
 
     Of a machine that could be (see `simulator.ideal`): with `is_apart`, the engines and fetch never wait for each
     other's use of ports and bus; `ideal_engines` has a bit for each engine whose instructions take one cycle. Both are
@@ -110,6 +112,7 @@ def machine_record(engines: int, ports: int, rows: Mapping[str, Rows]) -> np.dty
         *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "dma_window"),
         *("assembly_bytes", "requesters", "loops", "words", "instructions", "read_slots", "response_slots"),
         "one_port_banks",
+        *(f"{name}_count" for name in (ENGINES, PORTS, *KINDS)),
         *("is_apart", "ideal_engines"),
         # fetch and dispatch
         *("program_beats", "beats_asked", "fetch_reserved", "fetch_held", "assembled", "dispatched_all"),

@@ -5,6 +5,13 @@
 from __future__ import annotations
 
 from tilewright.isa.kernels.kernel import part_of_kernel
+from tilewright.isa.machine.engine import MOST_ENGINES
+
+
+@part_of_kernel
+def count_of(rows, count):
+    """How many rows are in use: all, a number of the code itself, unless it is the code for any number of them."""
+    return count if len(rows) == MOST_ENGINES else len(rows)
 
 
 @part_of_kernel

@@ -9,6 +9,7 @@ then other reads; so that reads know it, the writes of a cycle are noted before.
 from __future__ import annotations
 
 from tilewright.isa.kernels.kernel import part_of_kernel
+from tilewright.simulator.kernel.nests import count_of
 
 NOBODY = -1
 """An asker that is no engine."""
@@ -17,7 +18,7 @@ NOBODY = -1
 @part_of_kernel
 def is_array_port(m, port, asker):
     """Whether an array reads c or w from a port. Apart, it matters only to that array itself."""
-    for row in range(len(m.arrays)):
+    for row in range(count_of(m.arrays, m.arrays_count)):
         a = m.arrays[row]
         if (port == a.c_read_port or port == a.w_port) and (not m.is_apart or asker == a.number):
             return True
@@ -40,22 +41,33 @@ def is_taken(m, q, port, asker, t):
 
 
 @part_of_kernel
+def holder(m, q, port, k):
+    """Which requester before another has a port in this cycle, or NOBODY. Apart, only those of its engine count."""
+    if m.is_apart:
+        for j in range(k):
+            if q[m.at_grant + j] and q[m.at_ask + j] == port and q[m.at_asker + j] == q[m.at_asker + k]:
+                return j
+        return NOBODY
+    j = q[m.at_given_to + port]
+    return j if j < k and q[m.at_grant + j] and q[m.at_ask + j] == port else NOBODY
+
+
+@part_of_kernel
 def arbitrate_reads(m, q, t):
     """The c and w of arrays win; the others take turns on each port. Apart, only those of one engine do."""
-    count = m.requesters
-    for k in range(count):
+    for k in range(m.requesters):
         port = q[m.at_ask + k]
         q[m.at_grant + k] = 0
         if port < 0 or is_taken(m, q, port, q[m.at_asker + k], t):
             continue
-        wins = 1
-        for j in range(count):
-            if j != k and q[m.at_ask + j] == port and (not m.is_apart or q[m.at_asker + j] == q[m.at_asker + k]):
-                turn = q[m.at_read_turn + port]
-                if (j - turn - 1) % count < (k - turn - 1) % count:
-                    wins = 0
-        q[m.at_grant + k] = wins
-    for k in range(count):
+        earlier = holder(m, q, port, k)
+        if earlier != NOBODY:
+            if not earlier <= q[m.at_read_turn + port] < k:  # whose turn it is comes behind who had it last
+                continue
+            q[m.at_grant + earlier] = 0
+        q[m.at_grant + k] = 1
+        q[m.at_given_to + port] = k
+    for k in range(m.requesters):
         if q[m.at_grant + k]:
             q[m.at_read_turn + q[m.at_ask + k]] = k
 

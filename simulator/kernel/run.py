@@ -16,7 +16,7 @@ from tilewright.simulator.kernel.dispatch import (
 )
 from tilewright.simulator.kernel.engines import ask_reads, start, step_arrays, step_others
 from tilewright.simulator.kernel.layout import BUSY, DONE, IDLE, STUCK, SYSTOLIC, WAIT, WAIT_FAULT
-from tilewright.simulator.kernel.nests import wrapped
+from tilewright.simulator.kernel.nests import count_of, wrapped
 
 FAR = 1 << 62
 """A cycle later than the last one of any run."""
@@ -30,7 +30,7 @@ def arrays_are_alone(m, code):
     """Whether nothing but arrays can change anything before an instruction starts or completes."""
     if m.is_apart or m.ideal_engines or expects_answers(m):
         return False
-    for n in range(len(m.engines)):
+    for n in range(count_of(m.engines, m.engines_count)):
         e = m.engines[n]
         if e.kind != SYSTOLIC and e.started != e.completed:
             return False
@@ -46,7 +46,7 @@ def resting(e):
 @part_of_kernel
 def arrays_go_on(m):
     """Whether all that a cycle changes is of arrays: one goes on, and none starts an instruction or ends one."""
-    for row in range(len(m.arrays)):
+    for row in range(count_of(m.arrays, m.arrays_count)):
         e = m.engines[m.arrays[row].number]
         if e.retiring or (e.waited == READY and e.can_take):
             return False
@@ -56,7 +56,7 @@ def arrays_go_on(m):
 @part_of_kernel
 def pass_cycle(m):
     """The slots of arrays after a cycle, or many: nothing is in a pipeline when cycles are skipped."""
-    for row in range(len(m.arrays)):
+    for row in range(count_of(m.arrays, m.arrays_count)):
         a = m.arrays[row]
         a.slot = wrapped(a.slot + 1, a.slots)
 
@@ -69,14 +69,14 @@ def run_alone(m, code, q, t):
     """
     first = t
     while arrays_go_on(m):
-        for row in range(len(m.arrays)):
+        for row in range(count_of(m.arrays, m.arrays_count)):
             e = m.engines[m.arrays[row].number]
             e.counters[e.activity if e.activity >= 0 else resting(e)] += 1
         pass_cycle(m)
         t += 1
         m.has_progress = 0
         step_arrays(m, code, q, t, False)
-    for n in range(len(m.engines)):
+    for n in range(count_of(m.engines, m.engines_count)):
         e = m.engines[n]
         if e.kind != SYSTOLIC:
             e.counters[resting(e)] += t - first
@@ -86,41 +86,64 @@ def run_alone(m, code, q, t):
 @part_of_kernel
 def first_waited(m, code, i):
     """The first engine that an instruction still waits for, or READY."""
-    for n in range(len(m.engines)):
+    for n in range(count_of(m.engines, m.engines_count)):
         if m.engines[n].completed < code[i, m.waits_column + n]:
             return n
     return READY
 
 
 @part_of_kernel
-def start_instructions(m, code, q, t):
-    """Start what may start, and choose the counter of every engine for this cycle (into `activity`)."""
-    if m.has_news:
-        m.has_news = 0
-        for n in range(len(m.engines)):
-            e = m.engines[n]
-            e.waited = ABSENT
-            if e.dispatched > e.started:
-                e.waited = first_waited(m, code, q[e.at_order + e.started])
-    for n in range(len(m.engines)):
+def find_waited(m, code, q):
+    """For every engine, what its next instruction waits for."""
+    m.has_news = 0
+    for n in range(count_of(m.engines, m.engines_count)):
+        e = m.engines[n]
+        e.waited = ABSENT
+        if e.dispatched > e.started:
+            e.waited = first_waited(m, code, q[e.at_order + e.started])
+
+
+@part_of_kernel
+def start_next(m, e, code, q, t, is_ideal):
+    """Start an engine's next instruction."""
+    m.has_progress = 1
+    m.has_news = 1
+    i = q[e.at_order + e.started]
+    q[m.at_started_at + i] = t
+    e.started += 1
+    start(m, e, code, q, i, is_ideal)
+
+
+@part_of_kernel
+def retire(m, e, q, t):
+    """An engine's oldest instruction is over with a cycle."""
+    q[m.at_retired_at + q[e.at_order + e.completed]] = t + 1
+    e.retiring = 0
+    e.completed += 1
+    m.completed_all += 1
+    m.has_progress = 1
+    m.has_news = 1
+
+
+@part_of_kernel
+def end_cycle(m, code, q, t):
+    """Start and retire what may, and count the cycle for every engine in a counter, which `activity` says then."""
+    for n in range(count_of(m.engines, m.engines_count)):
         e = m.engines[n]
         starts = e.waited == READY and e.can_take
         if e.activity < 0:
             e.activity = BUSY if starts else resting(e)
-        if not starts:
-            continue
-        m.has_progress = 1
-        m.has_news = 1
-        i = q[e.at_order + e.started]
-        q[m.at_started_at + i] = t
-        e.started += 1
-        start(m, e, code, q, i, (m.ideal_engines >> n) & 1)
+        if starts:
+            start_next(m, e, code, q, t, (m.ideal_engines >> n) & 1)
+        if e.retiring:
+            retire(m, e, q, t)
+        e.counters[e.activity] += 1
 
 
 @part_of_kernel
 def rest_others(m):
     """Let all engines but arrays have nothing in hand, and take what comes."""
-    for n in range(len(m.engines)):
+    for n in range(count_of(m.engines, m.engines_count)):
         e = m.engines[n]
         if e.kind != SYSTOLIC:
             e.activity = -1
@@ -131,7 +154,7 @@ def rest_others(m):
 def next_event(m, q):
     """The next cycle in which DRAM answers, or FAR."""
     event = FAR
-    for port in range(len(m.ports)):
+    for port in range(count_of(m.ports, m.ports_count)):
         p = m.ports[port]
         if p.read_count > 0:
             event = min(event, q[p.at_read_first + p.read_head])
@@ -171,29 +194,22 @@ def run_cycles(m, code, q):
             step_memory(m, q, t)
             if m.is_apart:
                 fetch_apart(m, t)
-        start_instructions(m, code, q, t)
+        if m.has_news:
+            find_waited(m, code, q)
+        end_cycle(m, code, q, t)
         if pushed >= 0:
             q[m.at_dispatched_at + m.dispatched_all] = t
             m.engines[pushed].dispatched += 1
             m.dispatched_all += 1
             m.has_news = 1
-        for n in range(len(m.engines)):
-            e = m.engines[n]
-            if e.retiring:
-                q[m.at_retired_at + q[e.at_order + e.completed]] = t + 1
-                e.retiring = 0
-                e.completed += 1
-                m.completed_all += 1
-                m.has_progress = 1
-                m.has_news = 1
-        following = t + 1
-        if not m.has_progress:
-            following = next_event(m, q)
-            if following >= FAR:
-                return STUCK, t
         pass_cycle(m)
-        for n in range(len(m.engines)):
-            e = m.engines[n]
-            e.counters[e.activity] += following - t
-        t = following
+        t += 1
+        if not m.has_progress:
+            event = next_event(m, q)
+            if event >= FAR:
+                return STUCK, t
+            for n in range(count_of(m.engines, m.engines_count)):
+                e = m.engines[n]
+                e.counters[e.activity] += event - t
+            t = event
     return DONE, t

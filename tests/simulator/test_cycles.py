@@ -17,7 +17,7 @@ from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import RunCounters
-from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.cycles import _room, simulate_cycles
 from tilewright.simulator.kernel import nests
 from tilewright.simulator.kernel.layout import record
 
@@ -206,6 +206,28 @@ def test_every_cycle_of_an_engine_is_counted_once(name: str) -> None:
             assert total == counters.cycles, f"{engine}, seed {seed}"
         assert np.all(counters.retired > counters.started)
         assert counters.retired.max() == counters.cycles
+
+
+def test_the_kernel_for_any_number_of_engines_counts_as_the_one_for_one_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    programs = [random_program(load_machine("rect"), np.random.default_rng(seed), 14) for seed in range(8)]
+
+    def runs() -> list[RunCounters]:
+        return [simulate_cycles(program, place_regions(program.limits)) for program in programs]
+
+    for_one_of_each = runs()
+    monkeypatch.setattr("tilewright.simulator.cycles._room", lambda machine: _room(load_machine("quad8")))
+    for one, other in zip(for_one_of_each, runs(), strict=True):
+        assert (one.cycles, one.engines) == (other.cycles, other.engines)
+        for name in ("dispatched", "started", "retired"):
+            assert getattr(one, name).tolist() == getattr(other, name).tolist()
+
+
+def test_machines_with_other_numbers_of_engines_share_a_kernel() -> None:
+    rooms = [tuple(_room(load_machine(name)).values()) for name in ("vector-only", "base16-2dma", "quad8", "base16")]
+
+    assert len(set(rooms[:3])) == 1 and rooms[3] != rooms[0]
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_blocks_as_mlir_writes_them() -> None:
 
 
 FEW = ("base16", "dw16", "sequence16", "tiny8")
-"""Machines of the fast ring; for other numbers of engines the cycle kernel is compiled anew, which takes long."""
+"""Machines of the fast ring."""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tilewright.simulator.templates.systolic import SystolicFacet
 arbitrate_reads, takes_write = kept_on_disk(ports.arbitrate_reads), kept_on_disk(ports.takes_write)
 
 PORTS = 4
-WRITTEN_AT, ASK, GRANT, TURN, ASKER = 0, 10, 20, 30, 40
+WRITTEN_AT, ASK, GRANT, TURN, ASKER, GIVEN_TO = 0, 10, 20, 30, 40, 50
 
 
 def machine_of(arrays: int, asks: list[int]) -> tuple[np.void, NDArray[np.int64]]:
@@ -23,8 +23,8 @@ def machine_of(arrays: int, asks: list[int]) -> tuple[np.void, NDArray[np.int64]
     m["arrays"]["number"] = np.arange(arrays)
     m["requesters"] = len(asks)
     m["at_written_at"], m["at_read_turn"] = WRITTEN_AT, TURN
-    m["at_ask"], m["at_grant"], m["at_asker"] = ASK, GRANT, ASKER
-    q = np.zeros(50, np.int64)
+    m["at_ask"], m["at_grant"], m["at_asker"], m["at_given_to"] = ASK, GRANT, ASKER, GIVEN_TO
+    q = np.zeros(60, np.int64)
     q[WRITTEN_AT : WRITTEN_AT + PORTS] = -1
     q[TURN : TURN + PORTS] = len(asks) - 1
     q[ASK : ASK + len(asks)] = asks
@@ -41,6 +41,24 @@ def test_vectors_of_two_arrays_take_turns_on_a_port() -> None:
     m, q = machine_of(2, [1, 1])
 
     assert [granted(m, q), granted(m, q), granted(m, q)] == [[0], [1], [0]]
+
+
+def test_turns_of_four_are_as_a_search_from_the_last_one_on_finds_them() -> None:
+    random = np.random.default_rng(3)
+    m, q = machine_of(4, [0] * 4)
+    last = [3] * PORTS
+
+    for _ in range(200):
+        asks = random.integers(-1, PORTS, 4).tolist()
+        q[ASK : ASK + 4] = asks
+        expected = set()
+        for port in range(PORTS):
+            turns = [(last[port] + 1 + distance) % 4 for distance in range(4)]
+            first = next((k for k in turns if asks[k] == port), None)
+            if first is not None:
+                expected.add(first)
+                last[port] = first
+        assert granted(m, q) == sorted(expected)
 
 
 def test_every_array_s_weights_come_before_what_others_ask_for() -> None:

@@ -34,16 +34,25 @@ FEW = ("cycles", "dram_bytes_read", "dram_bytes_written")
 """The counters that are of no engine."""
 
 
+def port_counter_names(machine: Machine) -> tuple[str, ...]:
+    """`port0.bytes_read`, …, `port1.bytes_written`: for each of several AXI ports, the ways that somebody uses."""
+    if machine.dram.ports == 1:
+        return ()
+    ways = zip(("bytes_read", "bytes_written"), bus_channels(machine), strict=True)
+    return tuple(f"port{port}.{way}" for way, channels in ways for port in channels)
+
+
 def counter_names(machine: Machine) -> tuple[str, ...]:
     """The counters that a machine has, in the order of their registers."""
     match machine.counting:
         case Counting.NONE:
             return ()
         case Counting.FEW:
-            return FEW
+            return (*FEW, *port_counter_names(machine))
         case Counting.ALL:
             engines = machine.engines.values()
-            return (*FEW, *(f"{engine}.{name}" for engine in engines for name in engine_counter_names(machine, engine)))
+            own = (f"{engine}.{name}" for engine in engines for name in engine_counter_names(machine, engine))
+            return (*FEW, *own, *port_counter_names(machine))
         case _:
             assert_never(machine.counting)
 
@@ -63,12 +72,14 @@ def bus_channels(machine: Machine) -> tuple[tuple[int, ...], tuple[int, ...]]:
 class Counters(wiring.Component):
     """Counts in every cycle with `is_counting`; `clear` sets all to zero.
 
-    Per engine, by its number: its activity, the head of its queue, and `starts` when it takes an instruction.
+    Per engine, by its number: its activity, the head of its queue, and `starts` when it takes an instruction. Per way
+    of each of several AXI ports, in the order of `port_counter_names`: the bytes that pass.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         count = len(machine.engines)
+        ways = len(port_counter_names(machine))
         read, written = (machine.dram.bus_bytes * len(channels) for channels in bus_channels(machine))
         super().__init__(
             {
@@ -80,6 +91,7 @@ class Counters(wiring.Component):
                 "heads": In(HeadStatus(machine)).array(count),
                 "starts": In(1).array(count),
                 "values": Out(CounterValues(machine)),
+                **({"port_bytes": In(range(machine.dram.bus_bytes + 1)).array(ways)} if ways else {}),
             }
         )
 
@@ -92,6 +104,8 @@ class Counters(wiring.Component):
         with m.If(self.is_counting):
             for name, more in zip(FEW, (1, self.bytes_read, self.bytes_written), strict=True):
                 m.d.sync += self.values[name].eq(self.values[name] + more)
+            for position, name in enumerate(port_counter_names(self.machine)):
+                m.d.sync += self.values[name].eq(self.values[name] + self.port_bytes[position])
         for engine in self.machine.engines.values() if self.machine.counting is Counting.ALL else ():
             names = engine_counter_names(self.machine, engine)
             counted = Signal(range(len(names)), name=f"{engine}_counted")

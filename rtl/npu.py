@@ -16,7 +16,7 @@ from tilewright.isa.machine.machine import FETCH_PORT, Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.bus import READS, ReadChannel, axi_signature, port_name, read_channel_name, read_channels
-from tilewright.rtl.counters import Counters
+from tilewright.rtl.counters import Counters, port_counter_names
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.interfaces import FAULT_LAYOUT, members_of
@@ -204,13 +204,18 @@ class Npu(wiring.Component):
     ) -> None:
         bus_bytes = self.machine.dram.bus_bytes
         buses = [getattr(self, port_name(port)) for port in read_channels(self.machine)]
+        reads = [Mux(bus.rvalid & bus.rready, bus_bytes, 0) for bus in buses]
         m.d.comb += [
             counters.clear.eq(registers.start | registers.reset),
             counters.is_counting.eq(self.running & ~dispatch.is_done),
-            counters.bytes_read.eq(reduce(add, (Mux(bus.rvalid & bus.rready, bus_bytes, 0) for bus in buses))),
+            counters.bytes_read.eq(reduce(add, reads)),
             counters.bytes_written.eq(reduce(add, (store.bytes_written for store in stores))),
             registers.counters.eq(counters.values),
         ]
+        if port_counter_names(self.machine):
+            by_port = sorted(stores, key=lambda store: store.engine.dma.port)
+            ways = [*reads, *(store.bytes_written for store in by_port)]
+            m.d.comb += [way.eq(passed) for way, passed in zip(counters.port_bytes, ways, strict=True)]
         for number, engine in enumerate(engines):
             m.d.comb += [
                 counters.activities[number].eq(engine.activity),

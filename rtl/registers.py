@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, Signature
 
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import FETCH_PORT, Machine
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES
 from tilewright.rtl.bus import axi_lite_signature
@@ -120,6 +120,11 @@ def _about_counter(name: str) -> str:
             return "bytes of the beats read, fetch included"
         case ["dram_bytes_written"]:
             return "bytes written"
+        case [port, "bytes_read"]:
+            number = int(port.removeprefix("port"))
+            return f"bytes of the beats read through AXI port {number}{', fetch included' * (number == FETCH_PORT)}"
+        case [port, "bytes_written"]:
+            return f"bytes written through AXI port {port.removeprefix('port')}"
         case [engine, "wait", other]:
             return f"cycles in which the next {engine} instruction waited for {other}"
         case [engine, "stall", cause]:

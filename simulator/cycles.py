@@ -13,7 +13,7 @@ from tilewright.isa.machine.engine import MOST_ENGINES, Direction, Engine, Templ
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
-from tilewright.isa.program.state import STALLS, EngineCounters, RunCounters
+from tilewright.isa.program.state import STALLS, EngineCounters, PortCounters, RunCounters
 from tilewright.simulator.errors import SimulatorError
 from tilewright.simulator.ideal import Ideal
 from tilewright.simulator.instruction_table import (
@@ -65,17 +65,26 @@ def simulate_cycles(program: Program, bases: Mapping[str, int], ideal: Ideal | N
     fault = None
     if end == WAIT_FAULT:
         fault = Fault(FaultCode.WAIT, int(state["fault_instruction"]), int(state["fault_count"]))
+    ports = _port_counters(machine, state)
     return RunCounters(
         cycles=int(cycles),
         engines={
             name: _engine_counters(machine, state[ENGINES][row]["counters"]) for row, name in enumerate(machine.engines)
         },
-        dram_bytes_read=int(state["beats_read"]) * machine.dram.bus_bytes,
-        dram_bytes_written=int(state["bytes_written"]),
+        dram_bytes_read=sum(port.bytes_read for port in ports),
+        dram_bytes_written=sum(port.bytes_written for port in ports),
         dispatched=run.trace("dispatched_at"),
         started=run.trace("started_at"),
         retired=run.trace("retired_at"),
         fault=fault,
+        ports=ports if len(ports) > 1 else (),
+    )
+
+
+def _port_counters(machine: Machine, state: np.void) -> tuple[PortCounters, ...]:
+    return tuple(
+        PortCounters(int(port["beats_read"]) * machine.dram.bus_bytes, int(port["bytes_written"]))
+        for port in state[PORTS][: machine.dram.ports]
     )
 
 

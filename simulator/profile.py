@@ -12,7 +12,7 @@ from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import FETCH_PORT, Machine
 from tilewright.isa.pages.show import port_users
 from tilewright.isa.program.program import Layer, Program
-from tilewright.isa.program.state import RunCounters
+from tilewright.isa.program.state import PortCounters, RunCounters
 from tilewright.isa.templates.table import works_of
 from tilewright.isa.templates.work import Work
 from tilewright.simulator.cycle_owners import IDLE, cycle_owners, in_flight_order, loss_of
@@ -36,7 +36,7 @@ def profile(program: Program, counters: RunCounters) -> RunProfile:
         dram_bytes=DramBytes(counters.dram_bytes_read, counters.dram_bytes_written),
         layers=layers,
         engines=counters.engines,
-        axi_ports=_ports(machine, works, sum(fetched), counters.cycles),
+        axi_ports=_ports(machine, works, sum(fetched), counters),
     )
 
 
@@ -64,17 +64,18 @@ def _port_beats(machine: Machine, works: Sequence[Work], fetched: int) -> list[t
     return list(zip(reads, writes, strict=True))
 
 
-def _ports(machine: Machine, works: Sequence[Work], fetched: int, cycles: int) -> tuple[PortTraffic, ...]:
-    """What passes each port, if there are several."""
+def _ports(machine: Machine, works: Sequence[Work], fetched: int, counters: RunCounters) -> tuple[PortTraffic, ...]:
+    """What passes each port, if there are several: as counted, or as the program says where nothing counts it."""
     if machine.dram.ports == 1:
         return ()
     written = [0] * machine.dram.ports
     for work in works:
         written[work.port] += work.bytes_written
     beats, users = _port_beats(machine, works, fetched), port_users(machine)
+    said = [PortCounters(reads * machine.dram.bus_bytes, own) for own, (reads, _) in zip(written, beats, strict=True)]
     return tuple(
-        PortTraffic(tuple(who), reads * machine.dram.bus_bytes, own, max(reads, writes) / max(1, cycles))
-        for who, own, (reads, writes) in zip(users, written, beats, strict=True)
+        PortTraffic(tuple(who), port.bytes_read, port.bytes_written, max(both) / max(1, counters.cycles))
+        for who, port, both in zip(users, counters.ports or said, beats, strict=True)
     )
 
 

@@ -7,11 +7,14 @@ import pytest
 
 from tests.generators import LIMITS, program_of
 from tests.test_simulator_equals_rtl import assert_equal, faulty_instructions, job, random_jobs
-from tilewright.isa.files.loader import load_machine_text
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.encoding import Instruction, make_instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.program.program import place_regions
+from tilewright.isa.program.state import PortCounters
+from tilewright.rtl.counters import counter_names
+from tilewright.rtl.registers import register_map
 from tilewright.rtl.run import run_rtl_many
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.profile import profile
@@ -94,12 +97,25 @@ def test_the_profile_says_what_passed_each_port() -> None:
     assert (second.users, second.read, second.written) == (("load2", "out2"), WORDS * 4, 0)
     assert second.share == WORDS / counters.cycles
     assert first.read + second.read == counters.dram_bytes_read
+    assert counters.ports == (PortCounters(fetched, 10 * 4), PortCounters(WORDS * 4, 0))
+
+
+def test_the_hardware_counts_what_passes_each_way_of_each_port() -> None:
+    names = [name for name in counter_names(two_ports()) if name.startswith("port")]
+
+    assert names == [f"port{port}.{way}" for way in ("bytes_read", "bytes_written") for port in (0, 1)]
+    assert not any(name.startswith("port") for name in counter_names(load_machine("tiny8", ["counters=all"])))
+    about = {register.name: register.about for register in register_map(two_ports())}
+    assert about["counter.port0.bytes_read"] == "bytes of the beats read through AXI port 0, fetch included"
+    assert about["counter.port1.bytes_written"] == "bytes written through AXI port 1"
 
 
 @pytest.mark.slow
 def test_the_simulator_is_the_hardware() -> None:
     machine, seeds = two_ports(), range(12)
+    hardware = run_rtl_many(machine, random_jobs(machine, range(1), 30))
 
+    assert all(counters.ports for _, counters in hardware)
     assert_equal(machine, random_jobs(machine, seeds, 30), seeds)
 
 

@@ -72,6 +72,7 @@ def assert_same_counters(simulated: RunCounters, hardware: RunCounters, case: st
     assert not hardware.engines or simulated.engines == hardware.engines, case
     assert simulated.dram_bytes_read == hardware.dram_bytes_read, case
     assert simulated.dram_bytes_written == hardware.dram_bytes_written, case
+    assert not hardware.ports or simulated.ports == hardware.ports, case
 
 
 @pytest.mark.slow

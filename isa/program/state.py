@@ -41,6 +41,14 @@ class EngineCounters:
 
 
 @dataclass(frozen=True, slots=True)
+class PortCounters:
+    """Bytes that passed an AXI port, counted as those of all ports are."""
+
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunCounters:
     """What the machine's counters and trace say of one run."""
 
@@ -52,3 +60,4 @@ class RunCounters:
     retired: NDArray[np.int64]  # per instruction: the first cycle in which its completion is visible
     fault: Fault | None
     dispatched: NDArray[np.int64] | None = None  # per instruction: when it went into its queue; hardware does not tell
+    ports: tuple[PortCounters, ...] = ()  # by AXI port; of a machine with several that counts them

@@ -15,7 +15,7 @@ from tilewright.isa.machine.machine import Counting, Machine
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
-from tilewright.isa.program.state import STALLS, EngineCounters, MachineState, RunCounters
+from tilewright.isa.program.state import STALLS, EngineCounters, MachineState, PortCounters, RunCounters
 from tilewright.rtl.counters import FEW
 from tilewright.rtl.registers import ID, WORD_BYTES, isa_hash_word, register_map
 from tilewright.rtl.simulation.bench_verilog import BENCH
@@ -159,7 +159,16 @@ def run_counters(
         started=cycles[0],
         retired=cycles[1],
         fault=_fault(registers),
+        ports=_ports(program.machine, counters),
     )
+
+
+def _ports(machine: Machine, counters: Mapping[str, int]) -> tuple[PortCounters, ...]:
+    """What passed each of several AXI ports, of a machine that counts."""
+    if machine.dram.ports == 1 or machine.counting is Counting.NONE:
+        return ()
+    ways = [f"port{port}.bytes" for port in range(machine.dram.ports)]
+    return tuple(PortCounters(counters.get(f"{way}_read", 0), counters.get(f"{way}_written", 0)) for way in ways)
 
 
 def _fault(registers: Mapping[str, int]) -> Fault | None:

@@ -30,7 +30,7 @@ def fetch_apart(m, t):
     elif m.fetch_held < m.fetch_buffer:
         m.has_progress = 1
         m.beats_asked += 1
-        m.beats_read += 1
+        m.ports[FETCH_PORT].beats_read += 1
         m.fetch_reserved += 1
         m.fetch_held += 1
 
@@ -147,7 +147,7 @@ def step_memory(m, q, t):
 def pass_read(m, p, q):
     """A beat of a port's oldest read has come."""
     m.has_progress = 1
-    m.beats_read += 1
+    p.beats_read += 1
     q[p.at_read_beats + p.read_head] -= 1
     if q[p.at_read_beats + p.read_head] == 0:
         p.read_head = wrapped(p.read_head + 1, m.read_slots)

@@ -219,10 +219,10 @@ def form_beat(m, d, q, t):
     if d.window < valid:
         return 0
     d.window -= valid
-    m.bytes_written += valid
+    p = m.ports[d.port]
+    p.bytes_written += valid
     is_last = q[d.at_burst_last + d.burst_head]
     if pass_beat(d, q, valid):
-        p = m.ports[d.port]
         slot = wrapped(p.response_head + p.response_count, m.response_slots)
         q[p.at_response_at + slot] = t + 1 + m.latency  # on the bus, and accepted, in t + 1
         q[p.at_response_last + slot] = is_last

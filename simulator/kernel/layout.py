@@ -91,6 +91,7 @@ PORT_RINGS = ("read_owner", "read_first", "read_beats", "response_at", "response
 
 PORT = record(
     *("is_asked", "read_head", "read_count", "read_free", "response_head", "response_count"),
+    *("beats_read", "bytes_written"),
     places=tuple(f"at_{name}" for name in PORT_RINGS),
 )
 """An AXI port; `is_asked`: its read address register takes a request in this cycle."""
@@ -118,7 +119,7 @@ def machine_record(engines: int, ports: int, rows: Mapping[str, Rows]) -> np.dty
         *("program_beats", "beats_asked", "fetch_reserved", "fetch_held", "assembled", "dispatched_all"),
         "completed_all",
         # results
-        *("beats_read", "bytes_written", "fault_instruction", "fault_count", "has_progress"),
+        *("fault_instruction", "fault_count", "has_progress"),
         # for the kernel's own sake: whether an instruction was dispatched, started or completed since it looked
         "has_news",
         places=(

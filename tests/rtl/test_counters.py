@@ -59,6 +59,26 @@ def test_every_cycle_of_an_engine_counts_once() -> None:
     simulate(dut, bench)
 
 
+def test_bytes_of_each_way_of_a_port_are_counted_alone() -> None:
+    dut = Counters(load_machine("base16-2dma", ["counters=few"]))
+    passed = {"port0.bytes_read": [16, 0, 16], "port1.bytes_read": [0, 16, 16], "port0.bytes_written": [3, 16, 0]}
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.is_counting, 1)
+        for cycle in range(3):
+            for position, numbers in enumerate(passed.values()):
+                ctx.set(dut.port_bytes[position], numbers[cycle])
+            await ctx.tick()
+        values = ctx.get(dut.values)
+        assert {name: values[name] for name in passed} == {
+            "port0.bytes_read": 32,
+            "port1.bytes_read": 32,
+            "port0.bytes_written": 19,
+        }
+
+    simulate(dut, bench)
+
+
 def test_names_every_cause_once() -> None:
     names = counter_names(MACHINE)
     assert len(set(names)) == len(names)

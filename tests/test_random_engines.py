@@ -1,20 +1,26 @@
 """Machines with any number of engines of each template: the simulator is the hardware, and programs keep their meaning.
 
-They have several AXI ports, too. `python -m tests.random_engines SEED` prints a machine. The long ring builds thirty.
+They have several AXI ports, too. `python -m tests.random_engines SEED` prints a machine. The long ring builds thirty
+for random programs and a hundred for networks.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from tests.machine_laws import MODELS, specification
 from tests.random_engines import machine_of_engines
 from tests.rings import long_beyond
-from tests.test_simulator_equals_rtl import assert_equal, random_jobs
+from tests.test_simulator_equals_rtl import assert_equal, job, random_jobs
+from tilewright.api import compile  # noqa: A004
 from tilewright.isa.machine.engine import Direction, Template
 
 MACHINES = 30
+
+MACHINES_FOR_NETWORKS = 100
 
 ALL_OF_THEM = long_beyond(3, [2, 0, 1, *range(3, MACHINES)])
 """The first of them has two ports, and a load and a store on each."""
@@ -57,3 +63,15 @@ def test_the_simulator_is_the_hardware_whatever_engines_there_are(seed: int) -> 
     seeds = range(7)
 
     assert_equal(machine, random_jobs(machine, seeds, 40), [f"{seed}, program {each}" for each in seeds])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", long_beyond(1, range(MACHINES_FOR_NETWORKS)))
+def test_networks_on_random_machines_are_the_simulators_on_the_hardware(seed: int) -> None:
+    """Nine networks; of a machine without an array, what is left of them beside the host."""
+    machine, rng = machine_of_engines(seed), np.random.default_rng(seed)
+    programs = [(name, program) for name in MODELS for program in compile(specification(name)[0], machine).programs]
+
+    assert {name for name, _ in programs} == set(MODELS) or not machine.of(Template.SYSTOLIC)
+    jobs = [job(program, rng) for _, program in programs]
+    assert_equal(machine, jobs, [f"{seed}, {name}" for name, _ in programs])

@@ -118,7 +118,8 @@ def test_a_sum_that_may_be_one_more_is_refused_with_what_would_do() -> None:
         compile_model(model, load_machine("base16", ["memories.acc.element=int20"]))
     assert str(error.value) == (
         "product (MatMul): its sums may reach -524,416 to 520,319, and mma leaves int20; expected int21 or wider in "
-        "acc, such as by memories.acc.element=int21"
+        "acc, such as by memories.acc.element=int21, or an instruction that adds up pieces of sums, `sum(a)` with `a` "
+        "in acc"
     )
     assert compile_model(model, load_machine("base16", ["memories.acc.element=int21"])).instructions
 

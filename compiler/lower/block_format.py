@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.compiler.lower.pieces_format import SumsMemory, sums_memory
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
@@ -19,27 +20,24 @@ from tilewright.isa.machine.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class BlockFormat:
-    """The type of a block's scale; the words of the memory of sums, and the most of them that a weight tile gives.
+    """The type of a block's scale, and the memory of sums.
 
     `most` is how large a sum with its bias may be, for all instructions that make something else of it.
     """
 
     scale: IntegerType
-    words: int
-    tile_words: int
+    memory: SumsMemory
     most: int
 
 
 def block_format(machine: Machine) -> BlockFormat | None:
     """The format of the machine's first instruction of this form; None if it has none."""
-    products = list(formats_with(machine, Role.MULTIPLIES))
-    homes = {format.destination.memory for format in products}
+    homes = {format.destination.memory for format in formats_with(machine, Role.MULTIPLIES)}
     for format in formats_with(machine, Role.COMPUTES):
         scale = _scale(format, homes)
         if scale is not None:
-            depth = machine.memories[format.destination.memory].depth
-            tile_words = max(each.destination.block for each in products)
-            return BlockFormat(scale, depth, tile_words, _most(machine, format.statement.expr.range.high))
+            memory = sums_memory(machine, format.destination.memory)
+            return BlockFormat(scale, memory, _most(machine, format.statement.expr.range.high))
     return None
 
 

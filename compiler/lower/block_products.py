@@ -23,25 +23,25 @@ from tilewright.compiler.graph.graph import CHANNEL, ROW, Operator, spread_scale
 from tilewright.compiler.lower.block_format import BlockFormat
 from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.network import WORTH_A_REMARK, Network, affine, result_loops, result_scales
+from tilewright.compiler.lower.partial_sums import Part, all_pieces, parts_of, piece, place_of, sums_of
+from tilewright.compiler.lower.product_pieces import lower_in_pieces
 from tilewright.compiler.lower.products import Product, integer_bias, lower_conv, requantised_sum
 from tilewright.compiler.nest.expressions import source, sum_of_products
-from tilewright.compiler.nest.nest import Access, Buffer, Nest
+from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.numeric import Interval
-
-SHARE = 4
-"""Sums of all blocks take at most one part of so many of their memory: those of the next part are computed beside."""
 
 
 def lower_convolution(operator: Operator, network: Network) -> list[Nest]:
     """A product with constant weights, whose scales are one, one for each output channel, or one for each block."""
     quantization = network.graph.tensors[operator.inputs[1]].quantization
     if quantization is None or not quantization.block:
-        return lower_conv(operator, network)
+        return lower_in_pieces(operator, network) or lower_conv(operator, network)
     found = _require_form(operator, network)
     blocks = _blocks_of(operator, network, found)
+    shape = network.shape(operator.outputs[0])
     return [
         nest
-        for part in _parts_of(operator, blocks, network, found)
+        for part in parts_of(operator.name, shape, blocks.count, found.memory, network)
         for nest in _nests_of(operator, part, blocks, network, found)
     ]
 
@@ -144,62 +144,23 @@ def _remark_on_precision(
 # -- nests -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A part of the result whose sums are in memory together."""
-
-    name: str
-    channels: range
-    rows: range
-    columns: range
-
-
-def _parts_of(operator: Operator, blocks: _Blocks, network: Network, found: BlockFormat) -> Iterator[_Part]:
-    """As large as the memory has room for; pixels are divided where those of one weight tile have none."""
-    batches, channels, rows, columns = network.shape(operator.outputs[0])
-    room = max(1, found.words // SHARE // (blocks.count * batches * found.tile_words))  # tiles of a pixel
-    width = min(columns, room)
-    height = min(rows, room // width)
-    step = room // (width * height) * found.tile_words * network.lanes
-    corners = [
-        (o, y, x) for y in range(0, rows, height) for x in range(0, columns, width) for o in range(0, channels, step)
-    ]
-    for number, (o, y, x) in enumerate(corners):
-        name = operator.name if len(corners) == 1 else f"{operator.name}.part{number}"
-        yield _Part(
-            name,
-            range(o, min(o + step, channels)),
-            range(y, min(y + height, rows)),
-            range(x, min(x + width, columns)),
-        )
-
-
-def _nests_of(operator: Operator, part: _Part, blocks: _Blocks, network: Network, found: BlockFormat) -> Iterator[Nest]:
+def _nests_of(operator: Operator, part: Part, blocks: _Blocks, network: Network, found: BlockFormat) -> Iterator[Nest]:
     """The sums of each block, and what becomes of them."""
     batches = network.shape(operator.outputs[0])[0]
     trips = (batches, len(part.channels), len(part.rows), len(part.columns))
-    shape = (batches, len(part.channels), blocks.count * len(part.rows), len(part.columns))
-    sums = network.add_buffer(f"{part.name}.sums", shape)
-    network.buffers[sums] = Buffer(sums, shape, network.arithmetic.sum)
-    own = slice(part.channels.start, part.channels.stop)
+    sums, own = sums_of(part, batches, blocks.count, network), part.own
     for number in range(blocks.count):
         yield _sums_of_block(operator, part, number, blocks, sums, trips, network)
     scales = network.add_constant(f"{part.name}.blocks", blocks.scales[None, own, :, None], found.scale)
     bounds = (blocks.bounds[:, own] * blocks.scales[own]).sum(axis=2)
     reads = {
-        "sums": Access(
-            sums, (affine(("n", 1)), affine(("o", 1)), affine(("y", 1), ("b", len(part.rows))), affine(("x", 1)))
-        ),
+        "sums": all_pieces(sums, part),
         "blocks": Access(scales, (affine(), affine(("o", 1)), affine(("b", 1)), affine())),
     }
     each = Interval(int(blocks.bounds[0, own].min()), int(blocks.bounds[1, own].max()))
     bound = Interval(int(bounds[0].min()), int(bounds[1].max()))
     total = sum_of_products(source("sums", each), source("blocks", network.values(scales)), bound)
-    y = network.buffer_of[operator.outputs[0]]
-    corner = (0, part.channels.start, part.rows.start, part.columns.start)
-    result = Access(
-        y, tuple(affine((loop, 1), constant=at) for loop, at in zip(("n", "o", "y", "x"), corner, strict=True))
-    )
+    result = place_of(part, network.buffer_of[operator.outputs[0]])
     leak = operator.attributes.get("leak", ())
     product = Product(
         (), reads["blocks"], trips, reads["sums"], result, blocks.bias[own], blocks.units[own], bounds, 0, leak
@@ -209,11 +170,11 @@ def _nests_of(operator: Operator, part: _Part, blocks: _Blocks, network: Network
 
 
 def _sums_of_block(
-    operator: Operator, part: _Part, number: int, blocks: _Blocks, sums: str, trips: tuple[int, ...], network: Network
+    operator: Operator, part: Part, number: int, blocks: _Blocks, sums: str, trips: tuple[int, ...], network: Network
 ) -> Nest:
     """The sums of one block, in rows of their own."""
     first = number * blocks.block
-    own = slice(part.channels.start, part.channels.stop)
+    own = part.own
     values = blocks.weights[own, first : first + blocks.block, None, None]
     name = f"{part.name}.block{number}"
     weights = network.add_constant(f"{name}.weight", values, network.arithmetic.weight)
@@ -236,10 +197,7 @@ def _sums_of_block(
         ),
         "w": Access(weights, (affine(("o", 1)), affine(("i", 1)), affine(), affine())),
     }
-    result = Access(
-        sums,
-        (affine(("n", 1)), affine(("o", 1)), affine(("y", 1), constant=number * len(part.rows)), affine(("x", 1))),
-    )
+    result = piece(sums, part, number)
     loops = result_loops(trips, i=values.shape[1])
     macs = values.size * trips[0] * trips[2] * trips[3]
     return Nest(name, operator.nodes, loops, reads, result, total, macs, layer=operator.name)

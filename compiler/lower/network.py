@@ -16,6 +16,7 @@ from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, Tensor
 from tilewright.compiler.lower.block_format import BlockFormat, block_format
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
+from tilewright.compiler.lower.pieces_format import PiecesFormat, pieces_format
 from tilewright.compiler.lower.polynomials import PolynomialFormat, Polynomials, polynomial_format
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
 from tilewright.compiler.nest.expressions import Target, source
@@ -54,6 +55,7 @@ class Network:
     adds_to_sums: bool  # whether several products can make one sum
     adds_scaled: bool  # whether it can multiply a matrix, and add two tensors with a scale each
     blocks: BlockFormat | None  # how it adds up sums of blocks of weights with a scale each
+    pieces: PiecesFormat | None  # None: no instruction adds up accumulators in more bits
     softmax: SoftmaxFormat
     normalize: NormalizeFormat
     polynomials: PolynomialFormat | None  # how it computes functions of activations that have no tables of all values
@@ -169,6 +171,7 @@ def network_of(graph: Graph, machine: Machine) -> Network:
         adds_to_sums(machine),
         adds_scaled(machine),
         block_format(machine),
+        pieces_format(machine),
         softmax,
         normalize_format(machine, softmax, arithmetic),
         polynomial_format(machine, arithmetic.activation),

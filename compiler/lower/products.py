@@ -43,28 +43,33 @@ TERM = 2
 
 def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     """sum(x · w) over input channels and taps, requantised with bias, scale and shift of each output channel."""
-    x, w = operator.inputs[:2]
-    result = network.shape(operator.outputs[0])
-    x_scale, x_zero = network.quantization(x)
-    y_scales = result_scales(network.graph.tensors[operator.outputs[0]])
+    x, result = operator.inputs[0], network.shape(operator.outputs[0])
     weights, w_scales = symmetric_weights(operator, network)
-    batches, _, height, width = result
     macs = model_macs(operator, network.graph)
-    units = x_scale * w_scales
-    bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
+    bias, factors = bias_and_factors(operator, weights, w_scales, network)
     trips, vector, written = _window_walk(operator, whole(result), network)
     spread = _worthwhile_spread(operator, weights, network)
     if spread is not None:
         weights = _spread_out(weights, spread)
         vector = replace(vector, tensor=spread.buffer)
     reduce = (network.shape(x)[CHANNEL] if spread is None else spread.width, *weights.shape[ROW:])
-    factors, bounds, shared = units / y_scales, sum_bounds(weights, network), 0
+    bounds, shared = sum_bounds(weights, network), 0
     if operator.attributes["group"] == 1 and spread is None and network.adds_to_sums:
         shared = _shared_offset(weights, network)
     access = weight_access(f"{operator.name}.weight", weights - shared, operator.attributes["group"], network)
     leak = operator.attributes.get(LEAK, ())
     product = Product(reduce, access, trips, vector, written, bias, factors, bounds, shared, leak)
     return [product_nest(operator.name, operator, product, macs, network)]
+
+
+def bias_and_factors(
+    operator: Operator, weights: NDArray[np.int64], w_scales: NDArray[np.float64], network: Network
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """[O]: what is added to each channel's sum, in units of it, and how many steps of the result such a unit is."""
+    x_scale, x_zero = network.quantization(operator.inputs[0])
+    units = x_scale * w_scales
+    bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
+    return bias, units / result_scales(network.graph.tensors[operator.outputs[0]])
 
 
 def _shared_offset(weights: NDArray[np.int64], network: Network) -> int:

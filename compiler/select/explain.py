@@ -71,7 +71,8 @@ def _overflow(search: Search, missing: Expr) -> Reason | None:
     held, format = max(found, key=lambda each: each[0].bits)
     memory, needed = format.destination.memory, type_of(missing.range)
     fact = f"its sums may reach {missing.range.low:,} to {missing.range.high:,}, and {format.mnemonic} leaves {held}"
-    return Reason(fact, f"{needed} or wider in {memory}, such as by memories.{memory}.element={needed}")
+    wider = f"{needed} or wider in {memory}, such as by memories.{memory}.element={needed}"
+    return Reason(fact, f"{wider}, or an instruction that adds up pieces of sums, `sum(a)` with `a` in {memory}")
 
 
 def _is_of_computed(search: Search, total: Expr) -> bool:

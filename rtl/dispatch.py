@@ -13,6 +13,7 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.assembler import Assembler, ProgramBeat
+from tilewright.rtl.delay import delayed
 from tilewright.rtl.fifo import Fifo
 from tilewright.rtl.interfaces import FaultSignature, KeptInstruction, index_bits, instruction_stream
 from tilewright.rtl.kept_bits import KeptBits, kept_bits
@@ -75,8 +76,8 @@ class Dispatch(wiring.Component):
     def build_push(self, m: Module, assembler: Assembler, queues: Sequence[Fifo], dispatched: Sequence[Signal]) -> None:
         index = Signal(index_bits(self.machine))
         bits, is_full = assembler.output.payload.bits, assembler.output.valid & ~self.halt
-        self.build_fault(m, assembler, index, dispatched)
-        with m.If(is_full & ~self.fault.valid), m.Switch(self.opcode(bits)):
+        is_refused = self.build_fault(m, assembler, index, dispatched)
+        with m.If(is_full & ~is_refused), m.Switch(self.opcode(bits)):
             for engine, queue, count in zip(self.engines, queues, dispatched, strict=True):
                 opcodes = [f.opcode for f in self.machine.formats_of(engine)]
                 if not opcodes:
@@ -88,7 +89,8 @@ class Dispatch(wiring.Component):
             m.d.comb += [queue.input.payload.bits.eq(kept.pack(bits)), queue.input.payload.index.eq(index)]
         m.d.sync += index.eq(index + (assembler.output.valid & assembler.output.ready))
 
-    def build_fault(self, m: Module, assembler: Assembler, index: Signal, dispatched: Sequence[Signal]) -> None:
+    def build_fault(self, m: Module, assembler: Assembler, index: Signal, dispatched: Sequence[Signal]) -> Signal:
+        """Whether the oldest instruction is refused; it stays then, so that the fault may be shown later."""
         bits = assembler.output.payload.bits
         code, address = self.fault.payload.code, self.fault.payload.address
         known = [f.opcode for f in self.machine.formats.values()]
@@ -99,10 +101,15 @@ class Dispatch(wiring.Component):
             m.d.comb += [code.eq(FaultCode.OPCODE), address.eq(self.opcode(bits))]
         with m.If(assembler.output.payload.error):
             m.d.comb += [code.eq(FaultCode.BUS), address.eq(0)]
+        stages = self.machine.pipeline.halt
+        is_refused = Signal(name="is_refused") if stages else self.fault.valid
         m.d.comb += [
             self.fault.payload.instruction.eq(index),
-            self.fault.valid.eq(assembler.output.valid & ~self.halt & (code != FaultCode.NONE)),
+            is_refused.eq(assembler.output.valid & ~self.halt & (code != FaultCode.NONE)),
         ]
+        if stages:
+            m.d.comb += self.fault.valid.eq(delayed(m, is_refused, stages, "refused", reset_less=False))
+        return is_refused
 
     def build_start(self, m: Module, engine: Engine, queue: Fifo, completed: Sequence[Signal]) -> None:
         head, offered, shown = queue.output, self.instructions[engine.number], self.heads[engine.number]

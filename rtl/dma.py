@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 
 from tilewright.isa.program.faults import FaultCode
+from tilewright.rtl.delay import delayed
 from tilewright.rtl.runs import Bursts
 
 
@@ -34,7 +35,10 @@ def build_dma_start(
 
 @dataclass(frozen=True, slots=True)
 class FaultCause:
-    """What makes a DMA engine stop: `holds` in a cycle in which it does, for an instruction and an address."""
+    """What makes a DMA engine stop: `holds` in a cycle in which it does, for an instruction and an address.
+
+    The address stands still from then on.
+    """
 
     code: FaultCode
     holds: Value
@@ -46,12 +50,15 @@ def build_dma_fault(m: Module, engine: wiring.Component, bursts: Bursts, causes:
     """The first cause that holds is an engine's fault; the last of them is that the address side leaves a region."""
     region = FaultCause(FaultCode.REGION, bursts.fault, bursts.index, bursts.fault_address)
     causes = [*causes, region]
-    m.d.comb += engine.fault.valid.eq(~engine.halt & Cat(cause.holds for cause in causes).any())
+    stages = engine.engine.pipeline.halt
+    holds = ~engine.halt & Cat(cause.holds for cause in causes).any()
+    m.d.comb += engine.fault.valid.eq(delayed(m, holds, stages, "is_bad", reset_less=False))
     fault = engine.fault.payload
     for cause in reversed(causes):
-        with m.If(cause.holds):
+        name = cause.code.name.lower()
+        with m.If(delayed(m, cause.holds, stages, name)):
             m.d.comb += [
                 fault.code.eq(cause.code),
-                fault.instruction.eq(cause.instruction),
+                fault.instruction.eq(delayed(m, cause.instruction, stages, f"{name}_instruction")),
                 fault.address.eq(cause.address),
             ]

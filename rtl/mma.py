@@ -77,15 +77,19 @@ class MmaEngine(wiring.Component):
     def build_start(self, m: Module, tiles: WeightReader, vectors: VectorIssuer) -> None:
         """Take an instruction, tell what the engine does, and stop at a bad access."""
         index, is_active = Signal(index_bits(self.machine), reset_less=True), Signal()
+        stages = self.engine.pipeline.halt
+        is_of_vectors = delayed(m, vectors.fault, stages, "is_of_vectors")
+        of_vectors = delayed(m, vectors.fault_address, stages, "vector_address")
+        of_tiles = delayed(m, tiles.fault_address, stages, "row_address")
         m.d.comb += [
             is_active.eq(tiles.is_active | vectors.is_active),
             self.instruction.ready.eq(
                 (~is_active | (vectors.issues_last & (~tiles.is_active | tiles.reads_last))) & ~self.halt
             ),
-            self.fault.valid.eq(tiles.fault | vectors.fault),
+            self.fault.valid.eq(delayed(m, tiles.fault | vectors.fault, stages, "is_bad", False)),
             self.fault.payload.code.eq(FaultCode.ADDRESS),
             self.fault.payload.instruction.eq(index),
-            self.fault.payload.address.eq(Mux(vectors.fault, vectors.fault_address, tiles.fault_address)),
+            self.fault.payload.address.eq(Mux(is_of_vectors, of_vectors, of_tiles)),
         ]
         for unit in (tiles, vectors):
             m.d.comb += [

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import add, and_
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
@@ -17,6 +17,7 @@ from tilewright.isa.machine.memory import Memory
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.bus import READS, ReadChannel, axi_signature, port_name, read_channel_name, read_channels
 from tilewright.rtl.counters import Counters, port_counter_names
+from tilewright.rtl.delay import delayed
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.interfaces import FAULT_LAYOUT, members_of
@@ -72,9 +73,9 @@ class Npu(wiring.Component):
         m.d.comb += [
             fetch.base.eq(registers.regions["program"].base),
             fetch.limit.eq(registers.regions["program"].limit),
-            fetch.halt.eq(~self.running),
+            fetch.halt.eq(self.halt_of(m, registers, "fetch")),
             dispatch.is_fetched.eq(fetch.is_finished),
-            dispatch.halt.eq(~self.running),
+            dispatch.halt.eq(self.halt_of(m, registers, "dispatch")),
         ]
         m.d.comb += [engines[of.number].regions.eq(registers.regions) for of in self.machine.of(Template.DMA)]
         m.submodules.counters = counters
@@ -88,18 +89,28 @@ class Npu(wiring.Component):
                 wiring.connect(m, getattr(channel, f"{name}_beat"), engines[of.number].beat)
         for engine, instructions, retires in zip(engines, dispatch.instructions, dispatch.retires, strict=True):
             wiring.connect(m, instructions, engine.instruction)
-            m.d.comb += [retires.eq(engine.retire), engine.halt.eq(~self.running)]
+            m.d.comb += [retires.eq(engine.retire), engine.halt.eq(self.halt_of(m, registers, str(engine.engine)))]
         for memory in self.machine.memories.values():
-            self.build_memory(m, memory, engines, restart)
+            self.build_memory(m, memory, engines, registers, restart)
         self.build_ports(m, reads, stores)
         ports = {port: [reads[port]] for port in reads}
         for store in stores:
             ports.setdefault(store.engine.dma.port, []).append(store)
-        self.build_run(m, registers, ports, dispatch, engines)
-        self.build_counters(m, registers, counters, stores, dispatch, engines)
+        has_fault = self.build_run(m, registers, ports, dispatch, engines)
+        self.build_counters(m, registers, counters, stores, dispatch, engines, has_fault)
         return m
 
-    def build_memory(self, m: Module, memory: Memory, engines: Sequence[Any], restart: Callable) -> None:
+    def halt_of(self, m: Module, registers: Registers, unit: str) -> Value:
+        """What holds a unit; with `pipeline.halt` a register of its own, a cycle later but for a start or reset."""
+        if not self.machine.pipeline.halt:
+            return ~self.running
+        halts = Signal(name=f"{unit}_halts", init=1)
+        m.d.sync += halts.eq(~registers.start & ~self.running | registers.reset)
+        return halts
+
+    def build_memory(
+        self, m: Module, memory: Memory, engines: Sequence[Any], registers: Registers, restart: Callable
+    ) -> None:
         """A memory with a port for every access that an engine makes to it."""
         reads = [port for port in read_ports(self.machine) if port.memory == memory.name]
         writes = [port for port in write_ports(self.machine) if port.memory == memory.name]
@@ -113,7 +124,7 @@ class Npu(wiring.Component):
             else BankedMemory(built, readers, writers, self.machine.pipeline.memory_output)
         )
         m.submodules[memory.name] = restart(unit)
-        m.d.comb += unit.halt.eq(~self.running)
+        m.d.comb += unit.halt.eq(self.halt_of(m, registers, memory.name))
         members = [members_of(engine) for engine in engines]
         for port, inside in (*zip(reads, unit.read_ports, strict=True), *zip(writes, unit.write_ports, strict=True)):
             wiring.connect(m, members[port.engine.number][port.member], inside)
@@ -135,18 +146,20 @@ class Npu(wiring.Component):
         ports: Mapping[int, Sequence[ReadChannel | StoreEngine]],
         dispatch: Dispatch,
         engines: Sequence[Any],
-    ) -> None:
+    ) -> Signal:
         """A run: from the start until all is done, or to the first fault and the end of what is open on the bus.
 
         What the watchdog gives up waiting for stays open, and no run starts, until the bus has given it after all.
+        Returns whether a fault has ended it.
         """
+        stages = self.machine.pipeline.halt
         has_ended, has_fault, fault = Signal(), Signal(), Signal(FAULT_LAYOUT)
         is_idle, is_late, late_port, gives_up = Signal(), Signal(), Signal(range(max(ports) + 1)), Signal()
         on_bus = [unit for units in ports.values() for unit in units]
         self.build_watchdogs(m, registers, ports, is_late, late_port)
         m.d.comb += [
             is_idle.eq(reduce(and_, (unit.is_idle for unit in on_bus))),
-            self.done.eq(has_ended & (is_idle | gives_up)),
+            self.done.eq(self.build_end(m, registers, has_ended) & (is_idle | gives_up)),
             self.irq.eq(registers.interrupt),
             registers.is_busy.eq(self.running | (has_ended & ~self.done)),
             registers.is_done.eq(self.done),
@@ -165,17 +178,32 @@ class Npu(wiring.Component):
             (registers.stop, FaultCode.STOPPED, 0),
             (is_late, FaultCode.TIMEOUT, late_port),
         ):
-            with m.If(self.running & ~dispatch.is_done & holds):
+            happens = self.running & ~dispatch.is_done & holds
+            with m.If(self.build_seen(m, registers, happens, has_fault, code.name.lower())):
                 reached = dispatch.fault.payload.instruction
-                m.d.sync += [*ends, fault.code.eq(code), fault.instruction.eq(reached), fault.address.eq(address)]
+                m.d.sync += [*ends, fault.code.eq(code), fault.instruction.eq(reached)]
+                m.d.sync += fault.address.eq(delayed(m, Value.cast(address), stages, "late_port"))
         units = [*engines, dispatch]
         for unit in reversed(units):  # of the faults of one cycle, the first unit's counts
-            with m.If(self.running & unit.fault.valid):
+            with m.If(unit.fault.valid & ~has_fault if stages else self.running & unit.fault.valid):
                 m.d.sync += [*ends, fault.eq(unit.fault.payload)]
         for holds, is_running in ((registers.start, 1), (registers.reset, 0)):
             with m.If(holds):
                 m.d.sync += [self.running.eq(is_running), has_ended.eq(0), gives_up.eq(0)]
                 m.d.sync += [has_fault.eq(0), fault.eq(0)]
+        return has_fault
+
+    def build_seen(self, m: Module, registers: Registers, happens: Value, has_fault: Value, name: str) -> Value:
+        """What is of a run, as run control sees it: with `pipeline.halt` a cycle later, unless a fault has ended it."""
+        if not self.machine.pipeline.halt:
+            return happens
+        seen = Signal(name=f"{name}_ends")
+        m.d.sync += seen.eq(happens & ~registers.reset)
+        return seen & ~has_fault
+
+    def build_end(self, m: Module, registers: Registers, has_ended: Signal) -> Value:
+        """Whether a run has ended for all units, of which those that are halted from registers go on for a cycle."""
+        return has_ended & self.halt_of(m, registers, "run") if self.machine.pipeline.halt else has_ended
 
     def build_watchdogs(
         self,
@@ -201,24 +229,30 @@ class Npu(wiring.Component):
         stores: Sequence[StoreEngine],
         dispatch: Dispatch,
         engines: Sequence[Any],
+        has_fault: Signal,
     ) -> None:
+        """What is counted, with `pipeline.halt` a cycle later, and nothing of what comes after the first fault."""
+        stages = self.machine.pipeline.halt
         bus_bytes = self.machine.dram.bus_bytes
         buses = [getattr(self, port_name(port)) for port in read_channels(self.machine)]
+        counts = self.running & ~dispatch.is_done
         reads = [Mux(bus.rvalid & bus.rready, bus_bytes, 0) for bus in buses]
+        bytes_read, bytes_written = reduce(add, reads), reduce(add, (store.bytes_written for store in stores))
         m.d.comb += [
             counters.clear.eq(registers.start | registers.reset),
-            counters.is_counting.eq(self.running & ~dispatch.is_done),
-            counters.bytes_read.eq(reduce(add, reads)),
-            counters.bytes_written.eq(reduce(add, (store.bytes_written for store in stores))),
+            counters.is_counting.eq(self.build_seen(m, registers, counts, has_fault, "count")),
+            counters.bytes_read.eq(delayed(m, bytes_read, stages, "bytes_read")),
+            counters.bytes_written.eq(delayed(m, bytes_written, stages, "bytes_written")),
             registers.counters.eq(counters.values),
         ]
         if port_counter_names(self.machine):
             by_port = sorted(stores, key=lambda store: store.engine.dma.port)
             ways = [*reads, *(store.bytes_written for store in by_port)]
-            m.d.comb += [way.eq(passed) for way, passed in zip(counters.port_bytes, ways, strict=True)]
+            for name, way, passed in zip(port_counter_names(self.machine), counters.port_bytes, ways, strict=True):
+                m.d.comb += way.eq(delayed(m, passed, stages, name.replace(".", "_")))
         for number, engine in enumerate(engines):
             m.d.comb += [
-                counters.activities[number].eq(engine.activity),
-                counters.heads[number].eq(dispatch.heads[number]),
-                counters.starts[number].eq(self.started[number]),
+                counters.activities[number].eq(delayed(m, engine.activity, stages, f"activity_{number}")),
+                counters.heads[number].eq(delayed(m, dispatch.heads[number], stages, f"head_{number}")),
+                counters.starts[number].eq(delayed(m, self.started[number], stages, f"starts_{number}")),
             ]

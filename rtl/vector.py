@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
+from operator import or_
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
@@ -86,13 +88,14 @@ class VectorEngine(wiring.Component):
         m.submodules.walker = walker = NestWalker(self.machine, walks)
         m.submodules.datapath = datapath = VectorDatapath(self.machine, self.engine)
         is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
+        stages = self.engine.pipeline.halt
         got = [self.build_source(m, slot, walker, datapath, can_ask, issues) for slot in self.slots]
         m.d.comb += [
             may_issue.eq(is_active & has_room & self.build_order(m, walker, issues) & ~self.halt),
             can_ask.eq(may_issue & ~walker.fault),
             issues.eq(can_ask & Cat(got).all() if got else can_ask),
             walker.step.eq(issues),
-            self.fault.valid.eq(may_issue & walker.fault),
+            self.fault.valid.eq(delayed(m, may_issue & walker.fault, stages, "is_bad", reset_less=False)),
             self.activity.eq(Mux(is_active, Mux(issues, Activity.BUSY, Activity.STALL_PORT), Activity.NONE)),
         ]
         immediates = self.build_start(m, walker, is_active, issues)
@@ -112,7 +115,7 @@ class VectorEngine(wiring.Component):
             walker.start.eq(starts),
             self.fault.payload.code.eq(FaultCode.ADDRESS),
             self.fault.payload.instruction.eq(index),
-            self.fault.payload.address.eq(walker.fault_address),
+            self.fault.payload.address.eq(self.build_fault_address(m, walker)),
         ]
         with m.If(starts):
             m.d.sync += [is_active.eq(1), index.eq(self.instruction.payload.index)]
@@ -126,6 +129,16 @@ class VectorEngine(wiring.Component):
         with m.Elif(issues & walker.last):
             m.d.sync += is_active.eq(0)
         return immediates
+
+    def build_fault_address(self, m: Module, walker: NestWalker) -> Value:
+        """That of the first bad operand, of an iteration that stays: which one it is may be known a cycle later."""
+        if not self.engine.pipeline.halt:
+            return walker.fault_address
+        address: Value = Const(0)
+        for slot, before in zip(walker.slots, accumulate(walker.is_bad.values(), or_, initial=Const(0)), strict=False):
+            is_first = delayed(m, walker.is_bad[slot] & ~before, self.engine.pipeline.halt, f"is_first_bad_{slot}")
+            address = address | Mux(is_first, walker.address[slot], 0)
+        return address
 
     def build_order(self, m: Module, walker: NestWalker, issues: Signal) -> Value:
         """Whether a result of the active instruction would come after all those issued before it.

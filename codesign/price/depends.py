@@ -142,7 +142,7 @@ def _(part: Dispatch) -> Hashable:
     )
     waits = tuple(_places(each, [f"wait.{name}" for name in machine.engines]) for each in machine.formats.values())
     lengths = tuple(sorted((of.opcode, of.bytes) for of in machine.formats.values()))
-    return engines, tuple(part.kept), waits, machine.wait_bits, lengths, machine.dram.bus_bytes
+    return machine.pipeline, engines, tuple(part.kept), waits, machine.wait_bits, lengths, machine.dram.bus_bytes
 
 
 @facts_of.register

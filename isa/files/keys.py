@@ -85,6 +85,11 @@ PIPELINE_KEYS = {
         "Registers behind each bank, before a word is chosen of those of several; 0 if left out.",
         is_needed=False,
     ),
+    "halt": Key(
+        Whole(0, 1),
+        "Registers between run control and each unit: for what halts it, its faults and its counts; 0 if left out.",
+        is_needed=False,
+    ),
 }
 
 ON_CHIP, OFF_CHIP = Words(excluded=(DRAM,)), Words((DRAM,), is_all=True)

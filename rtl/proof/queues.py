@@ -272,9 +272,9 @@ class _Dispatch:
         is_known = self.is_one_of(bits, [format.opcode for format in self.machine.formats.values()])
         is_fault = z3.And(is_full, z3.Or(is_error, z3.Not(is_known), *is_above))
         code, address = self.wanted_fault(bits, is_error, is_known, list(zip(is_above, waits, strict=True)))
-        given = [self.run.holds("fault__valid", 0)]
+        shown, given = self.run.holds("fault__valid", self.machine.pipeline.halt), [is_fault]
         goals = [
-            Goal("fault", [], self.run.holds("fault__valid", 0) == is_fault),
+            Goal("fault", [], shown == is_fault),
             Goal("code", given, integer(self.run.at("fault__payload.code", 0)) == code),
             Goal("address", given, self.wide_address() == address),
         ]

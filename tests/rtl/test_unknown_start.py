@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.generators import random_dram, random_program
+from tests.pipelines import ALL_STAGES
 from tests.rtl.four_state import run_from_unknown, without_initial_values
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import place_regions
@@ -24,7 +25,8 @@ needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icar
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("stages", [0, 1])
 def test_a_random_program_leaves_the_bytes_of_the_simulator(resets: bool, stages: int, tmp_path: Path) -> None:
-    machine, rng = load_machine("tiny8", [*SMALL, f"pipeline.memory_output={stages}"]), np.random.default_rng(3)
+    keys = [f"pipeline.{key}={stages}" for key in ALL_STAGES]
+    machine, rng = load_machine("tiny8", [*SMALL, *keys]), np.random.default_rng(3)
     program = random_program(machine, rng, 24)
     dram, bases = random_dram(program, rng), place_regions(program.limits)
     printed, after = run_from_unknown(tmp_path, machine, program, dram, bases, resets)

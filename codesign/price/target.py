@@ -79,6 +79,8 @@ def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -
         if not machine.pipeline.memory_output and name not in machine.table_memories:
             return "pipeline.memory_output: 1, which gives a word a cycle of its own"
         return f"more banks of {name}, which are smaller macros, or fewer readers of it"
+    if not machine.pipeline.halt and (unit.start == "running" or unit.unit in ("run control", "counters")):
+        return "pipeline.halt: 1, which registers what run control tells each unit, and what that shows it"
     return "no key of the machine's file"
 
 

@@ -116,6 +116,14 @@ def test_asks_for_a_register_behind_the_banks_once() -> None:
     assert "memory_output" not in target.remedy(MACHINE, PROCESS, table, 3.5)
 
 
+def test_asks_for_registers_in_run_control_once() -> None:
+    units = [UnitClock(unit, 3.9, start, "end", "") for unit, start in (("load", "running"), ("counters", "store.of"))]
+    later = load_machine("base16-1p", ["pipeline.halt=1"])
+    before, after = ({target.remedy(machine, PROCESS, unit, 3.5) for unit in units} for machine in (MACHINE, later))
+    assert [each.partition(",")[0] for each in before] == ["pipeline.halt: 1"]
+    assert after == {"no key of the machine's file"}
+
+
 def test_efforts_end_with_the_hardest() -> None:
     assert [harder(effort) for effort in EFFORTS] == [*list(EFFORTS)[1:], None]
 

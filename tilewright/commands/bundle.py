@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.commands.options import Budget, OptionalIsa, ProgramFile, Set, load_program
+from tilewright.commands.options import Budget, OptionalIsa, ProgramFile, Set, load_program, write_folder
 
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder; it may exist.")]
 
@@ -43,24 +43,24 @@ def bundle_command(
     """Write a program as C99 without heap or operating system: network, driver, a test vector, and a main."""
     from tilewright.bundle.bundle import bundle_files
     from tilewright.files.arrays import read_arrays
-    from tilewright.files.whole import write_file
 
+    if simulate or system:  # before the work, not after it
+        from tilewright.extras import require_extra
+        from tilewright.rtl.simulation.tools import require_tools
+
+        require_tools()
+        if system:
+            require_extra("system")
     loaded = load_program(program, isa, set, budget)
     given = None if data is None else read_arrays(data, loaded.require_inputs)
     files = bundle_files(loaded, name or program.stem, given, seed, data_apart)
-    output.mkdir(parents=True, exist_ok=True)
-    for file, content in files.items():
-        write_file(output / file, content)
+    write_folder(output, files, kept="platform.c")  # which a board's own is to replace
     typer.echo(f"{output}: {len(files)} files; `make -C {output} BOARD=-DBOARD_REGISTERS=0x…` builds them")
     if simulate:
         from tilewright.bundle.simulated import run_simulated
 
         typer.echo(run_simulated(loaded.machine, files), nl=False)
     if system:
-        from tilewright.extras import require_module
-
-        for module in ("litex", "ziglang"):
-            require_module(module)
         from tilewright.system.simulated import run_system
 
         typer.echo(run_system(loaded.machine, files).text(), nl=False)

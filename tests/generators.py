@@ -196,8 +196,8 @@ def random_program(machine: Machine, rng: np.random.Generator, count: int, max_i
     It begins by loading a window of every memory, some of them across a bank boundary; then come random instructions
     on those windows. Each waits for what it conflicts with; then waits are left out wherever the checker lets them.
     """
-    windows = {memory.name: _random_window(machine, memory, rng) for memory in machine.memories.values()}
-    instructions = [_initial_load(machine, of, windows, rng) for of in _one_load_per_memory(machine)]
+    windows = random_windows(machine, rng)
+    instructions = initial_loads(machine, windows, rng)
     formats = [
         of for of in machine.formats.values() if _is_usable(of, {i.format.destination.memory for i in instructions})
     ]
@@ -211,6 +211,16 @@ def random_program(machine: Machine, rng: np.random.Generator, count: int, max_i
         if not check(program_of(machine, tuple(candidate), limits)):
             instructions = candidate
     return program_of(machine, tuple(_drop_waits(machine, instructions, limits, rng)), limits)
+
+
+def random_windows(machine: Machine, rng: np.random.Generator) -> dict[str, range]:
+    """The words of each memory that a random program touches."""
+    return {memory.name: _random_window(machine, memory, rng) for memory in machine.memories.values()}
+
+
+def initial_loads(machine: Machine, windows: Mapping[str, range], rng: np.random.Generator) -> list[Instruction]:
+    """Instructions that fill these words."""
+    return [_initial_load(machine, of, windows, rng) for of in _one_load_per_memory(machine)]
 
 
 def with_waits(machine: Machine, earlier: list[Instruction], instruction: Instruction) -> Instruction:

@@ -34,7 +34,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     """
     graph, windowed = window_inputs(graph, machine)
     network = network_of(graph, machine)
-    network.remarks |= _remark_on_columns(graph) | _remarks_on_roundings(graph)
+    network.remarks |= _remark_on_columns(graph) | _remarks_on_roundings(graph) | _remarks_on_types(network)
     _name_buffers(network)
     for operator in graph.operators:
         with blame.on(operator.nodes):
@@ -108,8 +108,29 @@ def _remark_on_columns(graph: Graph) -> dict[str, str]:
         return {}
     counts = " or ".join(map(str, sorted(set(joined.values()))))
     names = list(joined)
-    layers = names[0] if len(names) == 1 else f"{len(names)} layers from {names[0]} to {names[-1]}"
-    return {"columns": f"{counts} are joined to one in {layers}, so that their channels fill the array"}
+    return {"columns": f"{counts} are joined to one in {_listed(names)}, so that their channels fill the array"}
+
+
+def _remarks_on_types(network: Network) -> dict[str, str]:
+    """Which layers have activations that the machine stores shifted, or in a wider type, than the model has them."""
+    layers: dict[str, dict[str, None]] = {}
+    for operator in network.graph.operators:
+        tensors = (*operator.inputs, *operator.outputs) if operator.kind not in NAMING else ()
+        for dtype in {network.graph.tensors[name].dtype for name in tensors if name not in network.graph.constants}:
+            if dtype in COMPUTED and network.computes(dtype):
+                layers.setdefault(dtype, {})[operator.name] = None
+    remarks = {}
+    for dtype, names in sorted(layers.items()):
+        stored = network.stored(dtype)
+        if stored.element != stored.values:
+            shifted = f", {'less' if stored.offset > 0 else 'plus'} {abs(stored.offset):,}" if stored.offset else ""
+            remarks[f"activations of {dtype}"] = f"are {stored.element} in memory{shifted}, in {_listed(list(names))}"
+    return remarks
+
+
+def _listed(names: Sequence[str]) -> str:
+    """One layer's name, or how many there are and the first and the last."""
+    return names[0] if len(names) == 1 else f"{len(names)} layers from {names[0]} to {names[-1]}"
 
 
 def _remarks_on_roundings(graph: Graph) -> dict[str, str]:

@@ -104,7 +104,7 @@ def host_dtype(name: str) -> np.dtype[Any]:
 
 
 def _stored_dtype(tensor: Tensor) -> np.dtype[Any]:
-    return np.dtype(f"<i{tensor.element_bytes}")
+    return np.dtype(f"<{'i' if tensor.kind.element.is_signed else 'u'}{tensor.element_bytes}")
 
 
 def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:

@@ -260,6 +260,7 @@ def specialise(
     removals: bool = True,
     clock: bool = True,
     host_cycles: float | None = None,
+    dask: str | None = None,
 ) -> Specialised:
     """New instructions for a machine, of at most a share `budget` of its logic, that save these networks most.
 
@@ -267,9 +268,10 @@ def specialise(
     count; without, every network counts alike. Each candidate is priced, and the networks are compiled and simulated
     with it; instructions in the file `given` are candidates, too. Networks `held_out` have no say in the choice;
     `control` looks for what else the same area would buy, `removals` for what can go, `clock` for the longest path.
-    `host_cycles` are what a node on the host counts as, so that one that the machine does instead is a gain. The rest
-    is as of `advise`. Raises IsaError, PriceError, CompileError, and InputError for a network that does not run on
-    the machine as it is, a budget that is not above 0, a weight of no network, and a machine without an array.
+    `host_cycles` are what a node on the host counts as, so that one that the machine does instead is a gain. With
+    `dask`, workers of the scheduler at that address make the trials. The rest is as of `advise`. Raises IsaError,
+    PriceError, CompileError, StudyError for a cluster that is not there, and InputError for a network that does not run
+    on the machine as it is, a budget that is not above 0, a weight of no network, and a machine without an array.
     """
     from tilewright.codesign.advise.trials import NoAdvice
     from tilewright.codesign.specialise.goal import Goal
@@ -291,7 +293,7 @@ def specialise(
         None if given is None else Path(given), effort, control, removals, clock,
     )  # fmt: skip
     try:
-        return specialise_machine(asked, jobs, done, tried, keep)
+        return specialise_machine(asked, jobs, done, tried, keep, dask)
     except NoAdvice as error:
         raise InputError(str(error)) from error
 

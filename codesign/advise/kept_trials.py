@@ -35,13 +35,23 @@ def _kept(folder: Path, bench: Bench, change: Change | None) -> Trial:
 
 def kept_trial(bench: Bench, change: Change | None, folder: Path, make: Callable[[], Trial]) -> Trial:
     """What `make` gives, which is called only where no file of the folder has it: by the same version of the code."""
-    key = _key(bench, change)
 
     def write(empty: Path) -> Path:
         (empty / "trial").write_text(json.dumps(_facts(make())))
         return empty / "trial"
 
-    return _trial(change, kept(folder / key[:2] / f"{key}.json", write).read_text())
+    return _trial(change, kept(_file(bench, change, folder), write).read_text())
+
+
+def known_trial(bench: Bench, change: Change | None, folder: Path) -> Trial | None:
+    """The trial that a file of the folder has."""
+    file = _file(bench, change, folder)
+    return _trial(change, file.read_text()) if file.is_file() else None
+
+
+def _file(bench: Bench, change: Change | None, folder: Path) -> Path:
+    key = _key(bench, change)
+    return folder / key[:2] / f"{key}.json"
 
 
 def _key(bench: Bench, change: Change | None) -> str:

@@ -6,12 +6,12 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from threading import Thread
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.codesign.advise.changes import Change
 from tilewright.codesign.points.evaluate import Failure, Outcome, figures, measure
@@ -134,8 +134,21 @@ Make = Callable[[Bench, Change | None], Trial]
 """Makes a trial, or knows it."""
 
 
+class Elsewhere(Protocol):
+    """Other machines that make trials."""
+
+    def trials(self, changes: Sequence[Change | None]) -> Iterator[tuple[int, Trial]]:
+        """(position, trial) of each change as it is made."""
+
+    def close(self) -> None:
+        """Leave them."""
+
+
 class Trials:
-    """Tries changes in `jobs` processes; with one job, in this one. The results are in the order of the changes."""
+    """Tries changes in `jobs` processes; with one job, in this one. The results are in the order of the changes.
+
+    With `elsewhere`, other machines try them.
+    """
 
     def __init__(
         self,
@@ -144,8 +157,10 @@ class Trials:
         done: Done,
         tell: Callable[[Trial], None] = lambda trial: None,
         make: Make = lambda bench, change: bench.trial(change),
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         """Each trial is told as soon as it is there."""
+        self._elsewhere = elsewhere
         self._bench = bench
         self._done = done
         self._tell = tell
@@ -153,13 +168,17 @@ class Trials:
         self._finished = self._asked = 0
         context = multiprocessing.get_context("fork")
         self._pool = (
-            ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(bench, make)) if jobs > 1 else None
+            ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(bench, make))
+            if jobs > 1 and elsewhere is None
+            else None
         )  # fmt: skip
 
     def __enter__(self) -> Trials:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self._elsewhere is not None:
+            self._elsewhere.close()
         if self._pool is not None:
             self._pool.shutdown(wait=error[0] is None, cancel_futures=True)
 
@@ -171,6 +190,10 @@ class Trials:
         self._asked += len(changes)
         order = range(len(changes)) if order is None else order
         found: dict[int, Trial] = {}
+        if self._elsewhere is not None:
+            for position, trial in self._elsewhere.trials(changes):
+                found[position] = self._counted(trial)
+            return [found[position] for position in range(len(changes))]
         if self._pool is None:
             for position in order:
                 found[position] = self._counted(self._make(self._bench, changes[position]))

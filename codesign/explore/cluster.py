@@ -17,9 +17,10 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from distributed import Client, Future, Worker, WorkerPlugin, get_worker
+from distributed import Future, Worker, WorkerPlugin, get_worker
 from distributed.scheduler import KilledWorker
 
+from tilewright.codesign.dask_client import client_at, require_same_code
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.pool import POLL_SECONDS, Answer, Limits, Pool, Serve
 from tilewright.codesign.explore.run import Choices, MakePool
@@ -27,9 +28,6 @@ from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.worker import Task
 from tilewright.codesign.points.network import read_network
 from tilewright.codesign.version import version
-
-CONNECT_SECONDS = 30
-"""How long a scheduler may take to answer."""
 
 LOOK_SECONDS = 1.0
 """How often the workers of the cluster are counted."""
@@ -60,14 +58,7 @@ class Cluster:
     def __init__(self, address: str, space: Space, limits: Limits, serve: Serve) -> None:
         """Raises StudyError where no scheduler answers."""
         self._address = address
-        where = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
-        try:
-            self._client = Client(**where, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise StudyError(
-                f"{address}: no Dask scheduler answers there ({error}); expected such as tcp://host:8786, "
-                "or the file that `dask scheduler --scheduler-file` writes"
-            ) from error
+        self._client = client_at(address)
         self._name = f"tilewright explore, {socket.gethostname()} {time.time_ns()}"
         self._client.register_plugin(_Explorer(space, limits, serve), self._name)
         self.threads = 0
@@ -162,13 +153,8 @@ class Cluster:
 
 def _answered(name: str, code: str, task: Task, after: object) -> Mapping[str, Any]:
     """What a worker does for a task. Raises StudyError where its code is not the run's."""
-    worker = get_worker()
-    if version() != code:
-        raise StudyError(
-            f"the worker at {worker.address} has other code ({version()}) than this run ({code}); "
-            "install the same version of Tilewright on all machines"
-        )
-    explorer = worker.plugins[name]
+    require_same_code(code)
+    explorer = get_worker().plugins[name]
     assert isinstance(explorer, _Explorer)
     return explorer.answer(task)
 

@@ -11,7 +11,7 @@ from tilewright.codesign.advise.changes import Change, Way, steps
 from tilewright.codesign.advise.effects import runs_alike, trial_line
 from tilewright.codesign.advise.engines import engines_more
 from tilewright.codesign.advise.kept_trials import trial_maker
-from tilewright.codesign.advise.trials import Bench, Done, Make, NoAdvice, Trial, Trials
+from tilewright.codesign.advise.trials import Bench, Done, Elsewhere, Make, NoAdvice, Trial, Trials
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import price_of
 from tilewright.codesign.price.clock import Clock
@@ -72,8 +72,9 @@ def specialise_machine(
     done: Done = lambda finished, asked: None,
     tell: Tell = lambda line: None,
     keep: Path | None = None,
+    dask: str | None = None,
 ) -> Specialised:
-    """Choose instructions, and find out what they are worth.
+    """Choose instructions, and find out what they are worth; with `dask`, by the workers of that scheduler.
 
     With `keep`, a folder, trials are kept there, and the same question goes on where it stopped. Deterministic,
     whatever the number of jobs. Raises NoAdvice where a network fails on the machine as it is or a figure of the
@@ -93,7 +94,11 @@ def specialise_machine(
         tell(trial_line(base, trial))
 
     processes = jobs or os.cpu_count() or 1
-    with Trials(asked.bench, processes, done, told, make) as trials:
+
+    def trials_with(bench: Bench) -> Trials:
+        return Trials(bench, processes, done, told, make, None if dask is None else _cluster(dask, bench, keep))
+
+    with trials_with(asked.bench) as trials:
         tried = try_alone(candidates, machine, base, trials, budget_kge, objective)
         choice = choose(tried, machine, base, trials, budget_kge, objective)
         chosen = choice.change
@@ -101,7 +106,7 @@ def specialise_machine(
         control = _control(machine, base, choice, trials, objective) if asked.with_control and chosen else None
     going = None
     if asked.with_removals:  # what can go is said of area and cycles alone
-        with Trials(replace(asked.bench, with_clock=False), processes, done, told, make) as trials:
+        with trials_with(replace(asked.bench, with_clock=False)) as trials:
             going = removals(machine, choice.trial, chosen, trials)
     pairs = _held_out(asked, chosen, make, tell) if chosen is not None else ()
     clocks = _clocks(machine, chosen, tell) if asked.with_clock and chosen is not None else None
@@ -109,6 +114,12 @@ def specialise_machine(
     return Specialised(
         proposal, base, tuple(tried), choice, objective, budget_kge, pairs, control, clocks, going, found, predicted
     )
+
+
+def _cluster(address: str, bench: Bench, keep: Path | None) -> Elsewhere:
+    from tilewright.codesign.advise.on_cluster import OnCluster
+
+    return OnCluster(address, bench, keep)
 
 
 def _require_figures(base: Trial, machine: Machine, objective: Objective) -> None:

@@ -73,6 +73,10 @@ HostCycles = Annotated[
         help="What a node on the host counts as, so that one that the machine does instead is a gain.",
     ),
 ]
+Dask = Annotated[
+    str | None,
+    typer.Option("--dask", metavar="ADDRESS", help="Try machines on the cluster of this Dask scheduler, or its file."),
+]
 Given = Annotated[
     Path | None,
     typer.Option("--with", metavar="FILE", help="Also try the instructions of this machine's file, and judge each."),
@@ -101,6 +105,7 @@ def specialise_command(
     set: Set = None,  # noqa: A002
     effort: Effort = 1,
     jobs: Jobs = None,
+    dask: Dask = None,
     shape: Shape = None,
     calibration: Calibration = None,
     seed: Seed = 0,
@@ -129,13 +134,15 @@ def specialise_command(
         found = propose_instructions(networks, isa, set or (), shapes, calibration, seed, print_warnings)
         _print_proposal(found, propose, json)
         return
+    if dask is not None:
+        require_module("distributed")
     if html is not None:
         require_module("bokeh")  # before the work, not after it
     with counting("trying instructions") as (done, say):
         answer = specialise(
             networks, isa, budget, holdout or (), set or (), effort, not no_control, shapes, jobs, done,
             calibration, seed, print_warnings, say, cache_folder() / "trials",
-            objective, weights(weight or ()), given, not no_removals, not no_clock, host_cycles,
+            objective, weights(weight or ()), given, not no_removals, not no_clock, host_cycles, dask,
         )  # fmt: skip
     text = machine_file(answer, extends)
     if html is not None:

@@ -68,10 +68,13 @@ def test_the_simulator_is_the_hardware_whatever_engines_there_are(seed: int) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", long_beyond(1, range(MACHINES_FOR_NETWORKS)))
 def test_networks_on_random_machines_are_the_simulators_on_the_hardware(seed: int) -> None:
-    """Nine networks; of a machine without an array, what is left of them beside the host."""
+    """Nine networks; of a machine without an array or a vector engine, what is left of them beside the host."""
     machine, rng = machine_of_engines(seed), np.random.default_rng(seed)
     programs = [(name, program) for name in MODELS for program in compile(specification(name)[0], machine).programs]
 
-    assert {name for name, _ in programs} == set(MODELS) or not machine.of(Template.SYSTOLIC)
+    if machine.of(Template.SYSTOLIC) and machine.of(Template.VECTOR):
+        assert {name for name, _ in programs} == set(MODELS)
+    elif not programs:
+        pytest.skip("all networks run on the host")
     jobs = [job(program, rng) for _, program in programs]
     assert_equal(machine, jobs, [f"{seed}, {name}" for name, _ in programs])

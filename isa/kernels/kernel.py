@@ -6,7 +6,7 @@ import ctypes
 import struct
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -57,7 +57,7 @@ class Kernel:
         values: list[int] = []
         for argument in arguments:
             _flatten(argument, form, values)
-        return self._entry(tuple(form), len(values), arguments).call(values)
+        return self._entry(tuple(form), arguments).call((ctypes.c_int64 * len(values))(*values))
 
     def on(self, first: Any) -> Callable[..., Any]:
         """The kernel with its first argument given: what is called often with the same columns takes them apart once.
@@ -67,8 +67,7 @@ class Kernel:
         of_first: list[object] = []
         numbers: list[int] = []
         _flatten(first, of_first, numbers)
-        values_of_first = [ctypes.c_int64(number) for number in numbers]  # what is converted once costs a quarter
-        entries: dict[tuple[object, ...], _Entry] = {}
+        known: dict[tuple[object, ...], tuple[_Entry, ctypes.Array[ctypes.c_int64]]] = {}
 
         def call(*others: Any) -> Any:
             form: list[object] = []
@@ -76,11 +75,12 @@ class Kernel:
             for argument in others:
                 _flatten(argument, form, values)
             key = tuple(form)
-            entry = entries.get(key)
-            if entry is None:
-                count = len(numbers) + len(values)
-                entry = entries[key] = self._entry((*of_first, *form), count, (first, *others))
-            return entry.call([*values_of_first, *values])
+            if key not in known:
+                entry = self._entry((*of_first, *form), (first, *others))
+                known[key] = entry, (ctypes.c_int64 * (len(numbers) + len(values)))(*numbers)
+            entry, all_values = known[key]
+            all_values[len(numbers) :] = [*values]
+            return entry.call(all_values)
 
         return call
 
@@ -88,13 +88,13 @@ class Kernel:
     def _fingerprint(self) -> str:
         return fingerprint(self.function)
 
-    def _entry(self, form: tuple[object, ...], values: int, arguments: tuple[Any, ...]) -> _Entry:
-        """The code for a form of arguments, which are so many values."""
+    def _entry(self, form: tuple[object, ...], arguments: tuple[Any, ...]) -> _Entry:
+        """The code for a form of arguments."""
         if form not in self._entries:
-            self._entries[form] = self._loaded(form, values, arguments)
+            self._entries[form] = self._loaded(form, arguments)
         return self._entries[form]
 
-    def _loaded(self, form: tuple[object, ...], values: int, arguments: tuple[Any, ...]) -> _Entry:
+    def _loaded(self, form: tuple[object, ...], arguments: tuple[Any, ...]) -> _Entry:
         from tilewright.isa.kernels import machine_code  # loads LLVM
 
         source = Path(self.function.__code__.co_filename)
@@ -103,7 +103,7 @@ class Kernel:
         kept = store.find(source, key)
         if kept is None:
             kept = self._compile(source, key, arguments)
-        return _Entry(machine_code.function(kept.symbol, kept.code, values), kept.result)
+        return _Entry(machine_code.function(kept.symbol, kept.code), kept.result)
 
     def _compile(self, source: Path, key: str, arguments: tuple[Any, ...]) -> store.Kept:
         if sys.stderr.isatty():
@@ -127,12 +127,12 @@ class Kernel:
 class _Entry:
     """Compiled code for one form of arguments; `result` is its result's form in letters of `struct`."""
 
-    function: Callable[..., int]
+    function: Callable[[int, int], int]
     result: str
 
-    def call(self, values: Sequence[int | ctypes.c_int64]) -> Any:
+    def call(self, values: ctypes.Array[ctypes.c_int64]) -> Any:
         room = ctypes.create_string_buffer(max(struct.calcsize(self.result), 1))
-        status = self.function(ctypes.addressof(room), 0, *values)
+        status = self.function(ctypes.addressof(room), ctypes.addressof(values))
         assert status in (0, NONE), status
         if not self.result:
             return None

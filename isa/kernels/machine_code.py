@@ -40,10 +40,10 @@ def _engine() -> llvm.ExecutionEngine:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
 
 
-def function(symbol: str, code: bytes, values: int) -> Callable[..., int]:
-    """The function of an object file: it takes where its result goes, an unused pointer, and so many values."""
+def function(symbol: str, code: bytes) -> Callable[[int, int], int]:
+    """The function of an object file: it takes the addresses of its result and of the numbers it is called with."""
     engine = _engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    made = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * (2 + values))
+    made = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)
     return made(engine.get_function_address(symbol))

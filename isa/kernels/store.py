@@ -12,7 +12,7 @@ from tilewright.isa.folders.whole_file import write_whole
 
 SUFFIX = ".kernel"
 
-FORMAT = 1
+FORMAT = 2
 """Changes with the form of the files and with how kernels are called."""
 
 DIGEST_BYTES = hashlib.sha256().digest_size

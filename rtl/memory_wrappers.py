@@ -69,18 +69,34 @@ def with_wrappers(module: str, prefix: str) -> tuple[str, set[Size]]:
 _ALWAYS, _NEVER, _ZERO = "1'b1", "1'b0", "'0"
 
 
+MACRO = "macro"
+"""The name of a macro in the wrapper for macros."""
+
+
+def macro_place(size: Size) -> str:
+    """The block of that wrapper in which the macro of a size is."""
+    return f"depth_{size.depth}_width_{size.width}"
+
+
+def macro_name(prefix: str, size: Size) -> str:
+    """The module of a macro."""
+    return f"{prefix}sram_{size.depth}x{size.width}"
+
+
 def wrapper_files(prefix: str, sizes: Iterable[Size]) -> dict[str, str]:
     """The wrapper of each kind, by the name of its file; that for macros has a place for each size."""
-    places = []
-    for number, size in enumerate(sorted(sizes)):
+    places, known = [], []
+    for size in sorted(sizes):
+        known.append(f"(DEPTH == {size.depth} && WIDTH == {size.width})")
+        # No `else`: below one, Yosys puts a scope of its own before the name.
         places.append(
-            f"    {'end else ' if number else ''}if (DEPTH == {size.depth} && WIDTH == {size.width}) "
-            f"begin : depth_{size.depth}_width_{size.width}\n"
-            f"      {prefix}sram_{size.depth}x{size.width} macro (\n        .clk(clk),\n"
+            f"    if {known[-1]} begin : {macro_place(size)}\n"
+            f"      {macro_name(prefix, size)} {MACRO} (\n        .clk(clk),\n"
             "        .write_enable(write_enable), .write_address(write_address), .write_data(write_data),\n"
             "        .read_enable(read_enable), .read_address(read_address), .read_data(read_data)\n      );\n"
+            "    end\n"
         )
-    words = {"prefix": prefix, "macros": "".join(places)}
+    words = {"prefix": prefix, "macros": "".join(places), "known": " || ".join(known) or "0"}
     return {
         f"{prefix}{WRAPPER}_{kind}.sv": Template((TEMPLATES / f"{kind}.sv").read_text()).substitute(words)
         for kind in KINDS

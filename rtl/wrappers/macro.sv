@@ -19,7 +19,7 @@ module ${prefix}memory #(
   output logic [WIDTH-1:0]         read_data
 );
   generate
-${macros}    end else begin : no_macro
+${macros}    if (!(${known})) begin : no_macro
       $$error("no macro of this size");
     end
   endgenerate

@@ -15,6 +15,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.bus import axi_signature, port_name
 from tilewright.rtl.simulation.bench_verilog import BENCH
 from tilewright.rtl.simulation.build import BENCH_PUBLIC, NETLIST, bench_sources, cached_netlist, texts_of
+from tilewright.rtl.simulation.rules import RULES, rules_verilog
 from tilewright.rtl.simulation.runtime import runtime_objects
 from tilewright.rtl.simulation.tools import RtlError, require_tools
 from tilewright.rtl.simulation.verilator import OBJECTS, PREFIX, make, run_tool, tool_facts, verilate
@@ -69,18 +70,20 @@ def run_on_board(
 
 def _board_objects(machine: Machine, board: str) -> list[Path]:
     """The machine and a board as object files, from the cache if it has them."""
-    texts = _texts(machine, board)
+    texts = board_texts(machine, board)
     place = cache_folder() / "boards" / digest(*texts, *texts.values(), *tool_facts(), str(MEMORY_BYTES))
     found = kept(place, partial(_compile, machine, board, texts)).iterdir()
     return sorted(found, key=lambda path: (path.suffix == ".a", path.name))  # what an archive gives is asked for before
 
 
-def _texts(machine: Machine, board: str) -> dict[str, str]:
+def board_texts(machine: Machine, board: str) -> dict[str, str]:
     """All files that a board is built from, by name."""
     own = {name: Path(__file__).with_name(name).read_text() for name in (board, MEMORY)}
     if board == BOARD:
         return texts_of(BENCH, BENCH_PUBLIC, {**bench_sources(machine, has_waves=False), **own})
-    return texts_of(TOP, (), {NETLIST: cached_netlist(machine), PINS: pins(machine), **own})
+    return texts_of(
+        TOP, (), {NETLIST: cached_netlist(machine), RULES: rules_verilog(machine), PINS: pins(machine), **own}
+    )
 
 
 def pins(machine: Machine) -> str:
@@ -104,15 +107,8 @@ def _function(name: str, lines: Sequence[str]) -> str:
 def _compile(machine: Machine, board: str, texts: Mapping[str, str], folder: Path) -> Path:
     for name, text in texts.items():
         (folder / name).write_text(text)
-    facts = {
-        "BOARD_MEMORY_BYTES": f"{MEMORY_BYTES}ULL",
-        "BOARD_BUS_BYTES": machine.dram.bus_bytes,
-        "BOARD_LATENCY_CYCLES": machine.dram.latency_cycles,
-        "BOARD_PORTS": machine.dram.ports,
-    }
-    flags = " ".join(["-I..", *(f"-D{name}={value}" for name, value in facts.items())])
     top, files = BENCH if board == BOARD else TOP, [name for name in texts if not name.endswith(".h")]
-    verilate(folder, top, files, False, "-CFLAGS", flags)
+    verilate(folder, top, files, False, "-CFLAGS", board_flags(machine))
     library, own = f"{PREFIX}__ALL.a", [f"{Path(name).stem}.o" for name in texts if name.endswith(".cpp")]
     make(folder, library, *own)
     objects = folder / "objects"
@@ -120,3 +116,14 @@ def _compile(machine: Machine, board: str, texts: Mapping[str, str], folder: Pat
     for name in (library, *own):
         (folder / OBJECTS / name).rename(objects / name)
     return objects
+
+
+def board_flags(machine: Machine) -> str:
+    """What a board's C++ is compiled with."""
+    facts = {
+        "BOARD_MEMORY_BYTES": f"{MEMORY_BYTES}ULL",
+        "BOARD_BUS_BYTES": machine.dram.bus_bytes,
+        "BOARD_LATENCY_CYCLES": machine.dram.latency_cycles,
+        "BOARD_PORTS": machine.dram.ports,
+    }
+    return " ".join(["-I..", *(f"-D{name}={value}" for name, value in facts.items())])

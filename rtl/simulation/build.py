@@ -14,6 +14,7 @@ from pathlib import Path
 from tilewright.isa.folders.cache import cache_folder, digest, kept
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.simulation.bench_verilog import BENCH, bench_verilog
+from tilewright.rtl.simulation.rules import RULES, rules_verilog
 from tilewright.rtl.simulation.runtime import WITHOUT_RUNTIME, runtime_objects
 from tilewright.rtl.simulation.tools import require_tools
 from tilewright.rtl.simulation.verilator import OBJECTS, make, tool_facts, verilate
@@ -46,13 +47,19 @@ def bench_sources(machine: Machine, has_waves: bool) -> dict[str, str]:
     """The machine and its test bench, by name."""
     files = [f"{BENCH}.cpp", *([WAVES] if has_waves else [])]
     texts = {name: Path(__file__).with_name(name).read_text() for name in files}
-    return {NETLIST: cached_netlist(machine), f"{BENCH}.sv": bench_verilog(machine, has_waves), **texts}
+    bench = {f"{BENCH}.sv": bench_verilog(machine, has_waves)}
+    return {NETLIST: cached_netlist(machine), RULES: rules_verilog(machine), **bench, **texts}
 
 
 def build_bare(machine: Machine) -> Path:
     """The simulation program of the machine alone, for test benches that bring their own memory."""
     with _runtime_meanwhile(has_waves=False) as runtime:
-        return _built(TOP, ("clk", "rst", "done", "*_axi*"), {NETLIST: cached_netlist(machine)}, runtime)
+        return _built(
+            TOP,
+            ("clk", "rst", "done", "*_axi*"),
+            {NETLIST: cached_netlist(machine), RULES: rules_verilog(machine)},
+            runtime,
+        )
 
 
 @contextmanager

@@ -216,6 +216,9 @@ void reset_all() {
 void start() {
     if (top != nullptr) return;
     top = new Vtop;
+#if VM_COVERAGE
+    std::atexit([] { Verilated::threadContextp()->coveragep()->write("coverage.dat"); });
+#endif
     memory = static_cast<uint8_t*>(std::aligned_alloc(PAGE, MEMORY_BYTES));
     std::memset(memory, 0, MEMORY_BYTES);
     top->s_axi_wstrb = 0xf;

@@ -15,6 +15,7 @@ from tilewright.isa.folders.scratch import scratch
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.simulation import verilator
 from tilewright.rtl.simulation.build import NETLIST, cached_netlist, texts_of
+from tilewright.rtl.simulation.rules import RULES, rules_verilog
 from tilewright.rtl.simulation.runtime import WITHOUT_RUNTIME, runtime_objects
 from tilewright.rtl.simulation.tools import RtlError, require_tools
 from tilewright.system.firmware import Sizes, compile_firmware, words_of
@@ -81,7 +82,8 @@ def run_system(machine: Machine, files: Mapping[str, bytes], memory_bytes: int =
 def built(machine: Machine, system: System) -> Path:
     """The simulation program of a system, from the cache if it has it."""
     sources = {path.name: path.read_text() for path in (*system.sources, HARNESS)}
-    texts = texts_of(TOP, (), {f"{TOP}.v": system.verilog, NETLIST: cached_netlist(machine), **sources})
+    machine_texts = {NETLIST: cached_netlist(machine), RULES: rules_verilog(machine)}
+    texts = texts_of(TOP, (), {f"{TOP}.v": system.verilog, **machine_texts, **sources})
     place = cache_folder() / "systems" / digest(*texts, *texts.values(), *verilator.tool_facts()) / TOP
     return kept(place, partial(_build, texts))
 

@@ -8,7 +8,7 @@ PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
 # A file's tests stay on one worker, so that what a module builds once is built once.
 PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
 
-.PHONY: docs demo test test-slow test-long test-all prove bench networks lint clean mutate pages fuzz fidelity
+.PHONY: docs demo test test-slow test-long test-all prove bench networks lint clean mutate pages fuzz fidelity rtl-coverage
 
 demo: $(STAMP)
 	$(PYTHON) -m tilewright.demo
@@ -69,6 +69,10 @@ pages: $(STAMP)
 # docs/fidelity.md: what the simulator says of six networks, and what the hardware takes. Builds hardware for some minutes.
 fidelity: $(STAMP)
 	$(PYTHON) -m tests.fidelity
+
+# docs/rtl-coverage.md: which lines and bits of the Verilog a set of runs reaches. Builds hardware for ten minutes and more.
+rtl-coverage: $(STAMP)
+	$(PYTHON) -m tests.rtl.coverage --update
 
 # The documentation as a site, in build/site; a dead link fails it.
 docs: $(STAMP)

@@ -47,14 +47,19 @@ def break_runs(program: Program, seed: int, count: int) -> tuple[str, list[Broke
 
     Raises AssertionError with what the program printed if one goes wrong.
     """
-    files = {**bundle_files(program, "net"), "platform.c": BOARD.read_bytes()}
-    files |= {"main.c": SOURCE.read_bytes(), "places.h": _places(program).encode()}
+    files = fault_files(program)
     arguments = (str(seed), str(count))
     code, output = run_on_board(program.machine, files, WARNINGS, arguments, UNRULY, MOST_SECONDS)
     assert code == 0, f"seed {seed}: {output}"
     host, *lines = output.splitlines()
     rows = [line.rsplit(",", 3) for line in lines]
     return host, [Broken(kind, int(made), int(reported), int(cycles)) for kind, made, reported, cycles in rows]
+
+
+def fault_files(program: Program) -> dict[str, bytes]:
+    """The C that breaks runs of a program: its bundle, and a main of ours."""
+    files = {**bundle_files(program, "net"), "platform.c": BOARD.read_bytes()}
+    return files | {"main.c": SOURCE.read_bytes(), "places.h": _places(program).encode()}
 
 
 def _places(program: Program) -> str:

@@ -49,8 +49,9 @@ mostly those of addresses, counts and strides that small programs do not need: a
 """
 
 REASONS = """\
-`is_bad_…`, `address_fault` and `fault_…` are accesses outside a memory: only programs that the checker refuses have them,
-and tests of the units give them. In arbiters it is who did not ask in the same cycle. `else if (1'h1)` cannot be false.
+`is_bad_…`, `address_fault` and `fault_…` are accesses outside a memory: only programs that the checker refuses have
+them, and tests of the units give them. In arbiters it is who did not ask in the same cycle. `else if (1'h1)` cannot
+be false.
 The others were not looked into one by one."""
 
 COLUMNS = ("unit", "choices taken", "of", "%", "changes of bits seen", "of", "%")

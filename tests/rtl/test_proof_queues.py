@@ -109,8 +109,8 @@ def test_sees_a_start_one_count_too_early_or_too_late(monkeypatch: pytest.Monkey
 def test_sees_a_wait_compared_with_another_count(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Dispatch.build_fault
 
-    def build_fault(self: Dispatch, m: Module, assembler: object, index: Signal, counts: Sequence[Signal]) -> None:
-        right(self, m, assembler, index, [count + 1 for count in counts])  # type: ignore
+    def build_fault(self: Dispatch, m: Module, assembler: object, index: Signal, counts: Sequence[Signal]) -> Signal:
+        return right(self, m, assembler, index, [count + 1 for count in counts])  # type: ignore
 
     monkeypatch.setattr(Dispatch, "build_fault", build_fault)
     assert dispatch(MACHINE).proofs()[2].counterexample.startswith("fault: false")

@@ -102,7 +102,7 @@ def lines(found: Specialised) -> Iterator[str]:
     yield from _without_use(found)
     host = found.objective.host_cycles
     if found.objective.needs_clock or found.objective.about != "cycles" or found.objective.weights or host:
-        counted = f", a node on the host as {host:,.0f} cycles" * bool(host)
+        counted = f", a node on the host as {host:,.0f} cycles" if host else ""
         yield f"Chosen by {found.objective.about}{counted}: {100 * found.saved:.1f} % less."
     yield (
         f"Sets of candidates compared: {choice.sets_tried}. Left out, as they cannot save more if candidates together "

@@ -91,7 +91,7 @@ def test_instructions_of_a_person_are_judged(tilewright: Command, model: Path, t
     found = json.loads((tmp_path / "mine.json").read_text())
     (given,) = found["given"]
     assert given["name"] == "depthwise" and given["saved"] > 0 and not given["is_subsumed"]
-    assert found["objective"] == {"goal": "area", "weights": {}}
+    assert found["objective"] == {"goal": "area", "weights": {}, "host_cycles": None}
 
 
 def test_a_machine_without_an_array(tilewright: Command) -> None:

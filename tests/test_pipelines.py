@@ -8,25 +8,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.bad_accesses import bad_accesses
 from tests.engines import array_of, store_of
-from tests.generators import one_instruction_program, random_instruction
 from tests.pipelines import ALL_STAGES, one_port_with_stages, random_machine_with_stages
 from tests.rtl.faults import failed_goals
-from tests.test_simulator_equals_rtl import Job, assert_equal, assert_same_counters, job, random_jobs
+from tests.test_simulator_equals_rtl import assert_equal, assert_same_counters, job, random_jobs
 from tilewright.isa import timing
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.encoding import FieldKind
-from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.pipeline import Pipeline
-from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
+from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.rtl.proof.mma import mma_engine
 from tilewright.rtl.proof.ports import memory_ports, ported_memories
 from tilewright.rtl.proof.queues import dispatch
 from tilewright.rtl.proof.store import store_engine
 from tilewright.rtl.run import run_rtl_many
 from tilewright.simulator.cycles import simulate_cycles
-from tilewright.simulator.values import simulate_values
 
 
 @pytest.mark.slow
@@ -69,23 +66,6 @@ def test_a_fault_is_the_same_with_stages() -> None:
     assert [each.fault for each in came] == [*expected, wait, opcode, None, None]
     assert came[len(bad)].cycles == simulate_cycles(*never[::2]).cycles + 1
     assert_same_counters(simulate_cycles(*good[0][::2]), came[-2], "after faults")
-
-
-def bad_accesses(machine: Machine, count: int, rng: np.random.Generator) -> tuple[list[Job], list[Fault]]:
-    """Programs of one instruction, of which a field was replaced so that an access is a fault, and these faults."""
-    formats, jobs, faults = list(machine.formats.values()), [], []
-    while len(jobs) < count:
-        instruction = random_instruction(machine, formats[len(jobs) % len(formats)], rng)
-        fields = [f for f in instruction.format.fields if f.kind in (FieldKind.BASE, FieldKind.REGION)]
-        field = fields[int(rng.integers(len(fields)))]
-        bad = instruction.replace({field.name: int(rng.integers(field.low, field.high, endpoint=True))})
-        of_bad = job(one_instruction_program(machine, bad)[0], rng)
-        try:
-            simulate_values(*of_bad)
-        except MachineFault as error:
-            jobs.append(of_bad)
-            faults.append(error.fault)
-    return jobs, faults
 
 
 def test_stages_are_none_where_the_file_says_none() -> None:

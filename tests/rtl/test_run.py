@@ -3,56 +3,33 @@
 Valid programs are compared in tests/test_simulator_equals_rtl.py.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from tests.bad_accesses import bad_accesses
 from tests.generators import (
     one_instruction_program,
     program_of,
-    random_dram,
     random_instruction,
     random_program,
 )
+from tests.test_simulator_equals_rtl import job as prepared
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.encoding import FieldKind
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
-from tilewright.isa.program.program import Program, place_regions
+from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.rtl.run import run_rtl, run_rtl_many
 from tilewright.rtl.simulation.session import Job, RtlSession
 from tilewright.rtl.simulation.tools import RtlError
 from tilewright.simulator.cycles import simulate_cycles
-from tilewright.simulator.values import simulate_values
-
-Prepared = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
-
-
-def prepared(program: Program, rng: np.random.Generator) -> Prepared:
-    return program, random_dram(program, rng), place_regions(program.limits)
 
 
 @pytest.mark.slow
 def test_stops_with_the_simulator_s_fault() -> None:
     """One field of a valid instruction is replaced by any value: an access leaves its memory or its region."""
     machine, rng = load_machine("tiny8"), np.random.default_rng(3)
-    jobs: list[Prepared] = []
-    expected: list[Fault] = []
-    formats = list(machine.formats.values())
-    while len(jobs) < 60:
-        instruction = random_instruction(machine, formats[len(jobs) % len(formats)], rng)
-        kinds = (FieldKind.BASE, FieldKind.STRIDE, FieldKind.REGION)
-        field = rng.choice([f for f in instruction.format.fields if f.kind in kinds])
-        bad = instruction.replace({field.name: int(rng.integers(field.low, field.high, endpoint=True))})
-        job = prepared(one_instruction_program(machine, bad)[0], rng)
-        try:
-            simulate_values(*job)
-        except MachineFault as error:
-            jobs.append(job)
-            expected.append(error.fault)
+    jobs, expected = bad_accesses(machine, 60, rng)
     came = [counters.fault for _, counters in run_rtl_many(machine, jobs)]
     assert came == expected
     assert {fault.code for fault in expected} == {FaultCode.REGION, FaultCode.ADDRESS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 
 from tilewright.codesign.advise.effects import ran, runs, runs_alike
@@ -50,13 +51,7 @@ class Objective:
 
     def work(self, base: Trial, trial: Trial) -> float:
         """What the networks take beside what they took before: 0.9 is a tenth less. Raises NoFigure."""
-        match self.goal:
-            case Goal.CYCLES | Goal.TIME | Goal.AREA:
-                return self._ratio(base, trial, self._cycles)
-            case Goal.ENERGY:
-                return self._ratio(base, trial, energy_of)
-            case Goal.ENERGY_DELAY:
-                return self._ratio(base, trial, self._cycles) * self._ratio(base, trial, energy_of)
+        return self._by_goal(partial(self._ratio, base, trial))
 
     def machine(self, base: Trial, trial: Trial) -> float:
         """What the machine itself makes of that: by its clock, or by its area. Raises NoFigure."""
@@ -75,14 +70,18 @@ class Objective:
 
         In each network what they save is added; the machine is no smaller and no faster than with one of them.
         """
+        work = self._by_goal(partial(self._joined, base, alone))
+        return 1 - work * max(self.machine(base, trial) for trial in alone)
+
+    def _by_goal(self, left: Callable[[Figure], float]) -> float:
+        """What is left of what the goal is about, from what is left of a figure."""
         match self.goal:
             case Goal.CYCLES | Goal.TIME | Goal.AREA:
-                work = self._joined(base, alone, self._cycles)
+                return left(self._cycles)
             case Goal.ENERGY:
-                work = self._joined(base, alone, energy_of)
+                return left(energy_of)
             case Goal.ENERGY_DELAY:
-                work = self._joined(base, alone, self._cycles) * self._joined(base, alone, energy_of)
-        return 1 - work * max(self.machine(base, trial) for trial in alone)
+                return left(self._cycles) * left(energy_of)
 
     def _cycles(self, of: NetworkFigures) -> float:
         """Those of the machine, and what its nodes on the host count as."""

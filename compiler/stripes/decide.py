@@ -87,8 +87,7 @@ def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measu
     """What takes the fewest cycles; stripes only if they save enough, or if the chain does not fit otherwise.
 
     `tried`: those that copy no edges first. Copies of edges must save as much again of the best without them: they fill
-    memory that neighbours have use for. Nothing is measured whose busiest engine alone takes nearly as
-    long.
+    memory that neighbours have use for. Nothing is measured whose busiest engine alone takes nearly as long.
     """
     best = Measured(measure(chain.program))
     least = None if best.before is None else best.before * (1 - WORTH)

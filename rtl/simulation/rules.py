@@ -34,6 +34,7 @@ RESTART = "registers.reset"
 """The machine's own signal that its host resets it."""
 
 ABSENT = {"bready": "1'b1"}
+"""What pins are that a port does not have; the others are 0."""
 
 
 def rules_verilog(machine: Machine) -> str:

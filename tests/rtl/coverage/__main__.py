@@ -46,6 +46,7 @@ The runs are
 
 A `default: ;` is not counted: nothing is in it, and it is there so that no tool warns. Bits that never change are
 mostly those of addresses, counts and strides that small programs do not need: an address has 64 bits.
+`memory__…` are the modules around memories, by width (W) and depth (D) in hexadecimal.
 """
 
 REASONS = """\

@@ -282,14 +282,16 @@ def specialise(
     _require_effort(effort)
     if not budget > 0:
         raise InputError(f"budget {budget}: expected a share of the logic above 0, such as 0.1")
-    if objective not in [str(goal) for goal in Goal]:
-        raise InputError(f"objective {objective}: expected one of {', '.join(Goal)}")
+    goals = [str(goal) for goal in Goal]
+    if objective not in goals:
+        raise InputError(f"objective {objective}: expected one of {', '.join(goals)}")
     machine = machine_of(isa, overrides)
     networks = read_quantized(models, shapes, calibration, seed, tell)
     outside = read_quantized(held_out, shapes, calibration, seed, tell) if held_out else []
     _require_weights(weights or {}, [network.name for network in networks])
     asked = Question(
-        tuple(networks), machine, budget, tuple(outside), Objective(Goal(objective), weights or {}, host_cycles),
+        tuple(networks), machine, budget, tuple(outside),
+        Objective(Goal(objective), weights or {}, host_cycles),
         None if given is None else Path(given), effort, control, removals, clock,
     )  # fmt: skip
     try:

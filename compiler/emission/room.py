@@ -54,7 +54,7 @@ class RoomColumns(NamedTuple):
 
 
 class Residents:
-    """The buffers on chip of a program, and which operations name them; the same for every `Room` of the program."""
+    """The buffers on chip of a program, and which operations name them; alike for every `Room` of the program."""
 
     def __init__(self, program: TileProgram, eighths: int = EIGHTHS) -> None:
         """`eighths`: as `Ahead` says."""

@@ -250,8 +250,8 @@ class _ByAxis:
         return {"a": only}, expr
 
     def _product(
-        self, name: str, axis: Axis, run: Run, values: NDArray[np.int64], vector: str, result: Access, bias: int,
-        factor: float, target: Target | None,
+        self, name: str, axis: Axis, run: Run, values: NDArray[np.int64], vector: str, result: Access,
+        bias: int, factor: float, target: Target | None,
     ) -> Nest:  # fmt: skip
         """A sum of products with one matrix: two taps of channels that lie side by side."""
         name, network, channels = f"{self._operator.name}.{name}", self._network, self._channels

@@ -236,8 +236,8 @@ def _all(count: int) -> Run:
 
 
 def _moved(
-    operator: Operator, source: str, target: str, moves: Sequence[tuple[Sequence[int], tuple[Run, Run, Run]]],
-    network: Network,
+    operator: Operator, source: str, target: str,
+    moves: Sequence[tuple[Sequence[int], tuple[Run, Run, Run]]], network: Network,
 ) -> list[Nest]:  # fmt: skip
     """Nests that fill a target: each move has channels of the source, and runs of batches, rows and columns."""
     nests: list[Nest] = []

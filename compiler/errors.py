@@ -76,7 +76,7 @@ class DamagedModel(FatalError):
     """A model that no machine could compile: its own numbers make no sense."""
 
 
-class FloatModel(CompileError):
+class NotQuantized(CompileError):
     """A model that computes on floats and was never quantised: the host could run it, but nobody would want that."""
 
 

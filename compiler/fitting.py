@@ -16,7 +16,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList
 from tilewright.compiler.passes import PLACED_BY, TILED_BY
 from tilewright.compiler.running import DECIDED, Keep, finisher_of, run
-from tilewright.compiler.search.alike import Alike, Found
+from tilewright.compiler.search.alike import Alike, FoundPlan
 from tilewright.compiler.search.decide import Decision, decide, search_anew
 from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.tile.program import TileProgram
@@ -75,7 +75,7 @@ def fit(
         decision, made = _anew(fitter, decision, made, fault, options)
     decision.keep(partial(fitter.cycles, made))
     if decision.known is not None and decision.tuning is not None:
-        alike.remember(decision.known.subject.key, Found(decision.tuning, partial(fitter.arrangement, made)))
+        alike.remember(decision.known.subject.key, FoundPlan(decision.tuning, partial(fitter.arrangement, made)))
     if keep is not None:
         keep(DECIDED, made.options)
         for name, value in made.results.items():

@@ -81,7 +81,7 @@ Before_co = TypeVar("Before_co", covariant=True)
 After = TypeVar("After", bound=Form)
 
 
-class Taken(Protocol[Before_co]):
+class PassInput(Protocol[Before_co]):
     """What a pass takes: values of a level, or models."""
 
     @property
@@ -96,7 +96,7 @@ class Pass(Generic[Before, After]):
     """One step from level to level; `before` is MODELS for the pass that reads the model itself."""
 
     name: str
-    before: Taken[Before]
+    before: PassInput[Before]
     after: Level[After]
     run: Callable[[Before, Machine, Options, Blame], After]
 
@@ -111,7 +111,7 @@ class AnyPass(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def before(self) -> Taken[object]: ...
+    def before(self) -> PassInput[object]: ...
     @property
     def after(self) -> AnyLevel: ...
 

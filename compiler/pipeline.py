@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import onnx
 
-from tilewright.compiler.columns.decide import Measured, measured
+from tilewright.compiler.columns.decide import MeasuredColumns, measured
 from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
 from tilewright.compiler.fitting import Covered, cover, fit, fit_larger
@@ -141,7 +141,7 @@ def resume(
     return program
 
 
-def compared_columns(graph: Graph, machine: Machine) -> list[Measured]:
+def compared_columns(graph: Graph, machine: Machine) -> list[MeasuredColumns]:
     """What the pass `columns` compares for a graph, with the cycles that decide."""
     return measured(graph, machine, partial(cycles_after, (SIDE_BY_SIDE, COLUMNS), (), machine))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.text.mlir import Operation
+from tilewright.compiler.text.mlir import MlirOperation
 
 Value = TypeVar("Value")
 Part = TypeVar("Part")
@@ -22,7 +22,7 @@ with such names that make no value; None: no single one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RuleViolation:
     """A way in which a program breaks a rule: where, what is so, and what would be right."""
 
     subject: Subject
@@ -46,13 +46,13 @@ class Rule(Generic[Value]):
 
     name: str
     sentence: str
-    faults: Callable[[Value], Iterator[Fault]]
+    faults: Callable[[Value], Iterator[RuleViolation]]
 
 
 class BrokenRule(CompileError):
     """A program that breaks a rule of its level."""
 
-    def __init__(self, rule: str, fault: Fault) -> None:
+    def __init__(self, rule: str, fault: RuleViolation) -> None:
         super().__init__(f"{fault.place}: rule {rule}", fault.fact, expected=fault.expected)
         self.rule = rule
         self.fault = fault
@@ -78,7 +78,7 @@ def require(rules: Sequence[Rule[Value]], value: Value) -> None:
             raise BrokenRule(rule.name, fault)
 
 
-def line_of(whole: Operation, subject: Subject) -> int:
+def line_of(whole: MlirOperation, subject: Subject) -> int:
     """The line of the operation that a fault is of; that of the whole text if it is of no single one."""
     match subject:
         case (kind, number):
@@ -90,7 +90,7 @@ def line_of(whole: Operation, subject: Subject) -> int:
             return whole.line
 
 
-def _inside(operation: Operation) -> Iterator[Operation]:
+def _inside(operation: MlirOperation) -> Iterator[MlirOperation]:
     for each in operation.region.operations if operation.region is not None else ():
         yield each
         yield from _inside(each)

@@ -12,7 +12,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList
 from tilewright.compiler.passes import PLACED_BY, AnyPass
 from tilewright.compiler.rules import BrokenRule
-from tilewright.compiler.search.finisher import Finisher, Steps
+from tilewright.compiler.search.finisher import Finisher, FinishingPasses
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
@@ -88,4 +88,4 @@ def finisher_of(passes: PassList, machine: Machine) -> Finisher:
     def emit(ordered: OrderedTiles) -> Program:
         return run_to_program(passes.step("emit"), ordered, machine, Options(), None)
 
-    return Finisher(Steps(schedule, place, wait, settle, emit))
+    return Finisher(FinishingPasses(schedule, place, wait, settle, emit))

@@ -14,7 +14,7 @@ NAME = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeNumber:
     """An integer from `low` to `high`, or an expression over parameters that gives one."""
 
     low: int
@@ -22,7 +22,7 @@ class Whole:
     is_power_of_two: bool = False
 
 
-SIZE = Whole(1, 256)
+SIZE = WholeNumber(1, 256)
 """A number of elements side by side."""
 
 
@@ -54,7 +54,7 @@ class TypeName:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class KeyMapping:
     """A mapping with known keys. `exactly_one_of` names keys of which one, and only one, must be there."""
 
     keys: Mapping[str, Key]
@@ -95,10 +95,10 @@ class EngineKind:
 class Instances:
     """A mapping from names to engines: each has the keys of its kind, which is usual for its name, or that it says."""
 
-    sections: Mapping[EngineKind, Section]
+    sections: Mapping[EngineKind, KeyMapping]
     usual: Mapping[str, EngineKind]
 
-    def section_of(self, name: str, said: Mapping[str, object]) -> Section | None:
+    def section_of(self, name: str, said: Mapping[str, object]) -> KeyMapping | None:
         """The keys of an engine whose entry says these words; None where neither they nor its name tell its kind."""
         template = said.get("template")
         kind = self.usual.get(name) if template is None else self.kind_of(template, said.get("writes") == [DRAM])
@@ -111,7 +111,7 @@ class Instances:
         return next(iter(directed or kinds), None)
 
 
-Kind = Whole | Word | Words | TypeName | Section | Names | Either | Instances
+Kind = WholeNumber | Word | Words | TypeName | KeyMapping | Names | Either | Instances
 
 
 @dataclass(frozen=True, slots=True)

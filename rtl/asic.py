@@ -16,7 +16,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.constraints import CLOCK_PORT, clock_constraints
 from tilewright.rtl.integration import split_files
 from tilewright.rtl.memory_wrappers import MACRO, WRAPPER, Size, macro_name, macro_place
-from tilewright.rtl.verilog import TOP, Netlist
+from tilewright.rtl.verilog import TOP, VerilogDesign
 
 CORE_UTILISATION_PERCENT = 40
 """LibreLane's is 50; macros at the edges, and the wires to them, want more room."""
@@ -38,7 +38,7 @@ class Instance:
         return self.name.partition(".")[0]
 
 
-def asic_files(machine: Machine, netlist: Netlist, clock_mhz: float) -> dict[str, str]:
+def asic_files(machine: Machine, netlist: VerilogDesign, clock_mhz: float) -> dict[str, str]:
     """By path: the modules, `config.json` and `macros.json` for LibreLane, constraints, and `macros.csv` for people."""
     files = split_files(machine, netlist)
     prefix = _prefix(netlist)
@@ -65,7 +65,7 @@ def asic_files(machine: Machine, netlist: Netlist, clock_mhz: float) -> dict[str
     }
 
 
-def instances(netlist: Netlist) -> Iterator[Instance]:
+def instances(netlist: VerilogDesign) -> Iterator[Instance]:
     """The block memories of a netlist, where each is."""
     wrapper = re.compile(rf"^  {_prefix(netlist)}{WRAPPER} #\(\.WIDTH\((\d+)\), \.DEPTH\((\d+)\)\) (\w+) \(", re.M)
     inner = re.compile(r"^  (\w+) (\w+) \($", re.M)
@@ -111,7 +111,7 @@ def _users(machine: Machine, part: str) -> list[str]:
     return [engine for engine in machine.engines if engine in users]
 
 
-def _prefix(netlist: Netlist) -> str:
+def _prefix(netlist: VerilogDesign) -> str:
     return netlist.top.removesuffix(TOP)
 
 

@@ -15,7 +15,7 @@ from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
-from tilewright.isa.templates.datapath_schedule import End, Place, Unit, bind, schedule
+from tilewright.isa.templates.datapath_schedule import PipelineEnd, StagePlace, Unit, bind, schedule
 from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
 from tilewright.rtl.delay import DelayLines
@@ -165,9 +165,11 @@ class _Common:
         """An input that all lanes share, at a stage."""
         return self.delays.at(name, name, getattr(self.datapath, name), stage)
 
-    def format_at(self, place: Place) -> Value:
+    def format_at(self, place: StagePlace) -> Value:
         """The format of the valid iteration at a place; any if there is none."""
-        return self.control("format", place.distance) if place.end is End.START else self.ends_in(place.distance)
+        return (
+            self.control("format", place.distance) if place.end is PipelineEnd.START else self.ends_in(place.distance)
+        )
 
     def ends_in(self, cycles: int) -> Signal:
         """The format of the iteration whose result comes in so many cycles: it joins the line when it comes in."""
@@ -183,7 +185,7 @@ class _Common:
                 self.m.d.comb += ending.eq(self.datapath.format)
         return self.ending[cycles]
 
-    def selected(self, place: Place, choices: Sequence[Choice], shape: Shape, name: str) -> Value:
+    def selected(self, place: StagePlace, choices: Sequence[Choice], shape: Shape, name: str) -> Value:
         """Of values for formats, that of the format at the place; any of them if none of these formats is there."""
         users: dict[int, list[int]] = {}
         for format, value in choices:
@@ -353,7 +355,7 @@ class _Lane:
         for low, high in zip([0, *widths], widths, strict=False):
             choices = self.stored_bits(low, high)
             name = f"lane{self.lane}_result_{low}"
-            parts.append(self.common.selected(Place(End.RESULT, 0), choices, unsigned(high - low), name))
+            parts.append(self.common.selected(StagePlace(PipelineEnd.RESULT, 0), choices, unsigned(high - low), name))
         return Cat(parts) if parts else Const(0, result_element_bits(self.datapath.machine, self.datapath.engine))
 
     def stored_bits(self, low: int, high: int) -> list[Choice]:

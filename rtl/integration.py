@@ -11,7 +11,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.memory_wrappers import KINDS, WRAPPER
 from tilewright.rtl.origins import origins
 from tilewright.rtl.registers import register_map_markdown
-from tilewright.rtl.verilog import TOP, Netlist
+from tilewright.rtl.verilog import TOP, VerilogDesign
 
 PINS = {
     "clk": "the only clock; everything happens at its rising edge",
@@ -38,14 +38,14 @@ WAIVERS = {
 """Verilator's warnings that stay, and why."""
 
 
-def head(machine: Machine, netlist: Netlist) -> str:
+def head(machine: Machine, netlist: VerilogDesign) -> str:
     """Comments for the head of the top module's file: registers, then pins."""
     lines = [*register_map_markdown(machine).splitlines(), "", f"Pins of {netlist.top}:", "", *_pins(netlist), ""]
     lines += [f"Block memories are instances of {_wrapper(netlist)}; a design may have that of another kind."]
     return "".join(f"// {line}".rstrip() + "\n" for line in lines) + "\n"
 
 
-def _pins(netlist: Netlist) -> list[str]:
+def _pins(netlist: VerilogDesign) -> list[str]:
     """What each pin is, those of a bus behind what the bus is."""
     top, lines = netlist.modules[netlist.top], []
     declared = re.findall(r"^  (input|output) (\[\d+:0\] )?(\w+);$", top, re.MULTILINE)
@@ -56,7 +56,7 @@ def _pins(netlist: Netlist) -> list[str]:
     return lines
 
 
-def _wrapper(netlist: Netlist) -> str:
+def _wrapper(netlist: VerilogDesign) -> str:
     return f"{netlist.top.removesuffix('npu')}{WRAPPER}"
 
 
@@ -68,12 +68,12 @@ def waivers() -> str:
     return "\n".join(lines) + "\n"
 
 
-def one_file(machine: Machine, netlist: Netlist) -> str:
+def one_file(machine: Machine, netlist: VerilogDesign) -> str:
     """All of it, with memories as arrays. To lint it, waive DECLFILENAME besides: a file has one name."""
     return "".join([head(machine, netlist), *_commented(machine, netlist).values(), _inferred(netlist)])
 
 
-def split_files(machine: Machine, netlist: Netlist) -> dict[str, str]:
+def split_files(machine: Machine, netlist: VerilogDesign) -> dict[str, str]:
     """A file for each module by its path, the wrapper of each kind in a folder of its own, waivers, and a list.
 
     The list names what a simulation takes: the top module first, and the wrapper with arrays.
@@ -87,7 +87,7 @@ def split_files(machine: Machine, netlist: Netlist) -> dict[str, str]:
     return {**files, f"{netlist.top}.core": core_file(machine, netlist)}
 
 
-def core_file(machine: Machine, netlist: Netlist) -> str:
+def core_file(machine: Machine, netlist: VerilogDesign) -> str:
     """A description for FuseSoC (CAPI2): the files, the wrapper of each kind as a choice, and a target that lints.
 
     https://fusesoc.readthedocs.io/en/stable/ref/capi2.html
@@ -121,7 +121,7 @@ targets:
 """
 
 
-def _commented(machine: Machine, netlist: Netlist) -> dict[str, str]:
+def _commented(machine: Machine, netlist: VerilogDesign) -> dict[str, str]:
     """Each module's text, after a comment that says what it is, and of which class and file it was made."""
     abouts = origins(machine, netlist.top.removesuffix(TOP))
     found = {}
@@ -133,5 +133,5 @@ def _commented(machine: Machine, netlist: Netlist) -> dict[str, str]:
     return found
 
 
-def _inferred(netlist: Netlist) -> str:
+def _inferred(netlist: VerilogDesign) -> str:
     return netlist.wrappers[f"{_wrapper(netlist)}_inferred.sv"]

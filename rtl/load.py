@@ -18,7 +18,7 @@ from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, KeptInstruction, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.kept_bits import kept_bits
-from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.nest import FormatWalk, NestWalker
 from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import write_members, write_ports
 from tilewright.rtl.runs import Bursts, RegionTable
@@ -174,7 +174,7 @@ class Packer(wiring.Component):
         self.engine = engine
         self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
-        self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
+        self.walker = NestWalker(machine, [FormatWalk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
         super().__init__(
             {
                 "halt": In(1),

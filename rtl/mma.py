@@ -24,7 +24,7 @@ from tilewright.rtl.delay import delayed
 from tilewright.rtl.interfaces import Activity, engine_members, index_bits
 from tilewright.rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
 from tilewright.rtl.memory import bank_of
-from tilewright.rtl.nest import NestWalker, Walk, is_outside
+from tilewright.rtl.nest import FormatWalk, NestWalker, is_outside
 from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import read_members, write_members
 from tilewright.rtl.systolic import SystolicArray
@@ -221,7 +221,8 @@ class WeightReader(wiring.Component):
         self.formats = machine.formats_of(engine)
         self.can_transpose = any(map(is_transposing, self.formats))
         self.walks = [
-            Walk(format, format.loops[: tile_loops(format)], {"w": systolic_weights(format)}) for format in self.formats
+            FormatWalk(format, format.loops[: tile_loops(format)], {"w": systolic_weights(format)})
+            for format in self.formats
         ]
         self.memory = machine.memories[self.walks[0].operands["w"].memory]
         self.walker = NestWalker(machine, self.walks)
@@ -320,13 +321,13 @@ class VectorIssuer(wiring.Component):
             }
         )
 
-    def walk(self, position: int) -> Walk:
+    def walk(self, position: int) -> FormatWalk:
         format = self.formats[position]
         groups = {
             "reduce": frozenset(format.reduce_loops),
             "tile": frozenset(loop.name for loop in format.loops[tile_loops(format) :]),
         }
-        return Walk(format, format.loops, {"a": systolic_activations(format), "c": format.destination}, groups)
+        return FormatWalk(format, format.loops, {"a": systolic_activations(format), "c": format.destination}, groups)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -19,7 +19,7 @@ from tilewright.rtl.outline import outlined
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class FormatWalk:
     """What a walker does for one format.
 
     `loops`, outermost first, are walked (a prefix of the format's loops, or all). `operands` says which operand is in
@@ -36,10 +36,10 @@ class Walk:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-def whole_walk(format: InstructionFormat, operands: Mapping[str, Operand]) -> Walk:
+def whole_walk(format: InstructionFormat, operands: Mapping[str, Operand]) -> FormatWalk:
     """A walk over all loops of a format, with the groups of its `vector_walk`; `operands` are of that, too."""
     walked = vector_walk(format)
-    return Walk(format, walked.loops, operands, walked.groups, walked.counts)
+    return FormatWalk(format, walked.loops, operands, walked.groups, walked.counts)
 
 
 class NestWalker(wiring.Component):
@@ -61,7 +61,7 @@ class NestWalker(wiring.Component):
     aligned at the innermost.
     """
 
-    def __init__(self, machine: Machine, walks: Sequence[Walk]) -> None:
+    def __init__(self, machine: Machine, walks: Sequence[FormatWalk]) -> None:
         self.machine = machine
         self.walks = tuple(walks)
         self.slots = tuple(dict.fromkeys(slot for walk in walks for slot in walk.operands))
@@ -144,7 +144,7 @@ class NestWalker(wiring.Component):
                     ]
         return loops
 
-    def opcode_cases(self, m: Module) -> Iterator[tuple[int, Walk]]:
+    def opcode_cases(self, m: Module) -> Iterator[tuple[int, FormatWalk]]:
         """Yield each walk inside the case of its opcode in `bits`."""
         if len(self.walks) == 1:
             yield 0, self.walks[0]
@@ -154,12 +154,12 @@ class NestWalker(wiring.Component):
                 with m.Case(walk.format.opcode):
                     yield position, walk
 
-    def loop_at(self, walk: Walk, level: int) -> Loop | None:
+    def loop_at(self, walk: FormatWalk, level: int) -> Loop | None:
         """The loop of a walk at a level of the walker, or None outside a shorter nest."""
         position = level - (self.depth - len(walk.loops))
         return walk.loops[position] if position >= 0 else None
 
-    def level_of(self, walk: Walk, name: str) -> int:
+    def level_of(self, walk: FormatWalk, name: str) -> int:
         """The level of the walker at which a walk has a loop."""
         return self.depth - len(walk.loops) + [loop.name for loop in walk.loops].index(name)
 
@@ -167,7 +167,7 @@ class NestWalker(wiring.Component):
         loops = [self.loop_at(walk, level) for walk in self.walks]
         return max(loop.bits if loop is not None else 1 for loop in loops)
 
-    def stored_last_index(self, walk: Walk, level: int) -> Value:
+    def stored_last_index(self, walk: FormatWalk, level: int) -> Value:
         loop = self.loop_at(walk, level)
         if loop is None:
             return Const(0)
@@ -215,7 +215,7 @@ class NestWalker(wiring.Component):
     def load_operand(
         self,
         m: Module,
-        walk: Walk,
+        walk: FormatWalk,
         operand: Operand,
         moving: list[int],
         origins: list[Signal],
@@ -243,7 +243,7 @@ class NestWalker(wiring.Component):
         return max(widths)
 
     def build_check(self, m: Module, slot: str) -> None:
-        def is_bad(walk: Walk) -> Value:
+        def is_bad(walk: FormatWalk) -> Value:
             operand = walk.operands.get(slot)
             if operand is None or operand.memory == DRAM:
                 return Const(0)
@@ -261,7 +261,7 @@ class NestWalker(wiring.Component):
             self.select(m, self.is_first[group], partial(self.all_in_group, loops, group, "is_first"))
             self.select(m, self.is_last[group], partial(self.all_in_group, loops, group, "is_last"))
 
-    def all_in_group(self, loops: list[_LoopState], group: str, flag: str, walk: Walk) -> Value:
+    def all_in_group(self, loops: list[_LoopState], group: str, flag: str, walk: FormatWalk) -> Value:
         """Whether a flag is set in every loop of a walk's group; 1 if the group is empty."""
         value: Value = Const(1)
         for level, state in enumerate(loops):
@@ -275,7 +275,7 @@ class NestWalker(wiring.Component):
             with m.If(self.is_bad[slot]):
                 m.d.comb += [self.fault.eq(1), self.fault_address.eq(self.address[slot])]
 
-    def select(self, m: Module, target: Value, value_of: Callable[[Walk], Value]) -> None:
+    def select(self, m: Module, target: Value, value_of: Callable[[FormatWalk], Value]) -> None:
         """Drive a signal with the value for the current instruction's format."""
         if len(self.walks) == 1:
             m.d.comb += target.eq(value_of(self.walks[0]))
@@ -333,7 +333,7 @@ def is_above(value: Value, number: int) -> Value:
     return Cat(reasons).any() if reasons else Const(0, 1)
 
 
-def _stride_bits(walk: Walk, operand: Operand, loop: Loop) -> int:
+def _stride_bits(walk: FormatWalk, operand: Operand, loop: Loop) -> int:
     if loop.name == ROWS:
         return 1 + 1  # of 1, and a sign
     return walk.format.field(f"{operand.name}.{loop.name}").type.bits

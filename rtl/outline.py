@@ -21,7 +21,7 @@ class PlacePort:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OutlinedPart:
     """Where a part was left out: the type of the cell that stands there, the part itself, and its ports."""
 
     cell: str
@@ -38,7 +38,7 @@ class Outline:
 
     def __init__(self, *left_out: type) -> None:
         self._left_out = left_out
-        self.places: list[Place] = []
+        self.places: list[OutlinedPart] = []
 
     def leaves_out(self, part: wiring.Component) -> bool:
         return isinstance(part, self._left_out)
@@ -61,7 +61,7 @@ class Outline:
                 name, wire, is_output = "__".join([prefix, *map(str, path)]), Value.cast(value), member.flow is Out
                 ports.append(PlacePort(name, len(wire), is_output))
                 connections[f"{'o' if is_output else 'i'}_{name}"] = wire
-        self.places.append(Place(cell, part, tuple(ports)))
+        self.places.append(OutlinedPart(cell, part, tuple(ports)))
         return Instance(cell, **connections)
 
 

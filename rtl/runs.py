@@ -18,7 +18,7 @@ from tilewright.rtl.beats import BurstBytes
 from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest
 from tilewright.rtl.interfaces import FAULT_ADDRESS_BITS, StartedInstruction, index_bits
 from tilewright.rtl.layout import instruction_view
-from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.nest import FormatWalk, NestWalker
 from tilewright.rtl.outline import outlined
 
 PAGE_BITS = bits_for(BURST_BOUNDARY_BYTES - 1)
@@ -53,7 +53,7 @@ class Bursts(wiring.Component):
         self.run_bits = max(
             (moved_word_bytes(f, machine) << (f.loops[-1].bits if f.loops else 0)).bit_length() for f in formats
         )
-        walks = [Walk(f, f.loops, {"run": dram_operand(f)}) for f in self.formats]
+        walks = [FormatWalk(f, f.loops, {"run": dram_operand(f)}) for f in self.formats]
         self.walker = NestWalker(machine, walks)
         super().__init__(
             {

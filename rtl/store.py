@@ -17,7 +17,7 @@ from tilewright.rtl.delay import delayed
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
-from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.nest import FormatWalk, NestWalker
 from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import read_members, read_ports
 from tilewright.rtl.runs import Bursts, RegionTable
@@ -162,7 +162,7 @@ class Reader(wiring.Component):
         self.engine = engine
         self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
-        self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
+        self.walker = NestWalker(machine, [FormatWalk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
         self.read = memory_read(machine.pipeline)
         super().__init__(
             {

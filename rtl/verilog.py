@@ -19,7 +19,7 @@ TOP = "npu"
 
 
 @dataclass(frozen=True, slots=True)
-class Netlist:
+class VerilogDesign:
     """A machine as SystemVerilog: each module by its name, the top one first, and the wrapper of its block memories.
 
     `sizes` are those of the block memories. `wrappers` has a file for each kind of storage; a design takes one.
@@ -34,7 +34,7 @@ class Netlist:
         return next(iter(self.modules))
 
 
-def netlist(machine: Machine, prefix: str = "") -> Netlist:
+def netlist(machine: Machine, prefix: str = "") -> VerilogDesign:
     """The whole machine; all names of modules begin with the prefix, the top one is called PREFIXnpu.
 
     Its registers for the host are those of `rtl.registers.register_map`.
@@ -48,7 +48,7 @@ def netlist(machine: Machine, prefix: str = "") -> Netlist:
         modules.append(wrapped)
         sizes |= found
     named = {name[1]: of for of in plain(modules) if (name := re.search(r"^module (\w+)", of, re.MULTILINE))}
-    return Netlist(named, frozenset(sizes), wrapper_files(prefix, sizes))
+    return VerilogDesign(named, frozenset(sizes), wrapper_files(prefix, sizes))
 
 
 def emit_verilog(machine: Machine) -> str:

@@ -14,7 +14,7 @@ from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.templates.table import facet_of
 from tilewright.isa.timing import first_burst, vec_rows
-from tilewright.simulator.nest import Walk, walk_of
+from tilewright.simulator.nest import AddressWalk, walk_of
 from tilewright.simulator.regions import Region, region
 
 Found = tuple[int, int, int, FaultCode, int]
@@ -66,7 +66,7 @@ def _may_leave(memory: Memory, low: int, end: int, keeps_banks: bool) -> bool:
     return keeps_banks and low // memory.stretch_words != (end - 1) // memory.stretch_words
 
 
-def _outside_memory(memory: Memory, walk: Walk, operand: Operand, is_by_row: bool) -> tuple[int, int] | None:
+def _outside_memory(memory: Memory, walk: AddressWalk, operand: Operand, is_by_row: bool) -> tuple[int, int] | None:
     block = operand.block
 
     def is_bad(first: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -87,7 +87,7 @@ def _outside_region(
     on_chip = next(o for o in instruction.format.operands if o is not outer)
     word_bytes = machine.memories[on_chip.memory].word_bytes
     words = walk.trips[-1] if walk.strides[-1] == word_bytes else 1
-    runs = Walk(walk.base, (*walk.trips[:-1], walk.trips[-1] // words), walk.strides)
+    runs = AddressWalk(walk.base, (*walk.trips[:-1], walk.trips[-1] // words), walk.strides)
     size = words * word_bytes
     hit = runs.first(
         lambda first: (first < 0) | (first + size > within.limit),

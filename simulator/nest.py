@@ -15,7 +15,7 @@ ENUMERATED = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class AddressWalk:
     """Addresses base + Σ index·stride for 0 ≤ index < trip, outermost loop first.
 
     Example: Walk(10, (2, 3), (100, 1)) visits 10, 11, 12, 110, 111, 112.
@@ -66,7 +66,9 @@ class Walk:
         if not may_hold(self.low, self.high):
             return None
         trips = tuple(t if s else 1 for t, s in zip(self.trips, self.strides, strict=True))
-        moving = Walk(self.base, trips, self.strides)  # the first of all iterations that visit the same addresses
+        moving = AddressWalk(
+            self.base, trips, self.strides
+        )  # the first of all iterations that visit the same addresses
         if int(np.prod(moving.trips, dtype=object)) <= ENUMERATED:
             addresses = moving.addresses().ravel()
             found = np.flatnonzero(is_sought(addresses))
@@ -79,19 +81,19 @@ class Walk:
             return iteration, int(addresses[found[0]])
         inner_size = int(np.prod(self.trips[1:], dtype=object))
         for outer in range(moving.trips[0]):
-            inner = Walk(self.base + outer * self.strides[0], self.trips[1:], self.strides[1:])
+            inner = AddressWalk(self.base + outer * self.strides[0], self.trips[1:], self.strides[1:])
             hit = inner.first(is_sought, may_hold)
             if hit is not None:
                 return outer * inner_size + hit[0], hit[1]
         return None
 
 
-def walk_of(instruction: Instruction, operand: Operand, base: int = 0) -> Walk:
+def walk_of(instruction: Instruction, operand: Operand, base: int = 0) -> AddressWalk:
     """The first word (byte, in DRAM) of an operand in every iteration; `base` is added to the instruction's."""
     values = instruction.values
     places = instruction.format.stride_places[operand.name]
     strides = tuple([0 if place is None else values[place] for _, place in places])
-    return Walk(base + instruction.base(operand.name), tuple(instruction.trips.values()), strides)
+    return AddressWalk(base + instruction.base(operand.name), tuple(instruction.trips.values()), strides)
 
 
 def last_writers(addresses: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

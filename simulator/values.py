@@ -24,7 +24,7 @@ from tilewright.isa.templates.systolic import is_transposing, systolic_activatio
 from tilewright.simulator.access_faults import access_fault, wait_fault
 from tilewright.simulator.interpreter import interpret_instruction
 from tilewright.simulator.matrix_product import MatrixProduct
-from tilewright.simulator.nest import Walk, last_writers, reads_its_writes, walk_of
+from tilewright.simulator.nest import AddressWalk, last_writers, reads_its_writes, walk_of
 from tilewright.simulator.one_thread import one_thread
 from tilewright.simulator.regions import check_dram_size, region, regions_of, required_bytes
 from tilewright.simulator.statement_arrays import (
@@ -129,7 +129,7 @@ class PreparedProgram:
             self._stored[key] = stored.reshape(len(held), -1, operand.element.bits // 64) if wide else stored
         return self._stored[key]
 
-    def _view(self, operand: Operand, walk: Walk, words: int = 1) -> NDArray[Any]:
+    def _view(self, operand: Operand, walk: AddressWalk, words: int = 1) -> NDArray[Any]:
         """An operand's memory seen along a walk: shape trips + (words · width, …)."""
         stored = self._as_elements(operand)
         word, *inner = stored.strides
@@ -193,9 +193,9 @@ class PreparedProgram:
             }
             return statement.evaluate(values, immediates, looked_up)
 
-        written = Walk(writes.base, trips[:kept], writes.strides[:kept])
+        written = AddressWalk(writes.base, trips[:kept], writes.strides[:kept])
         if written.is_distinct(1):
-            reduced = Walk(writes.base, (*trips[:kept], *(1 for _ in trips[kept:])), writes.strides)
+            reduced = AddressWalk(writes.base, (*trips[:kept], *(1 for _ in trips[kept:])), writes.strides)
             destination = self._view(format.destination, reduced)
             return lambda: store(destination, result(), format.destination.element)
         addresses, winners = last_writers(written.addresses().ravel())
@@ -214,7 +214,7 @@ class PreparedProgram:
             self._facts[format.mnemonic] = StatementFacts(format.statement.expr)
         return self._facts[format.mnemonic]
 
-    def _table_words(self, table: Operand, walk: Walk) -> TableWords:
+    def _table_words(self, table: Operand, walk: AddressWalk) -> TableWords:
         return TableWords(self._as_elements(table), walk.addresses()[..., None], table.element)
 
     # -- products ------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class PreparedProgram:
         format = instruction.format
         a, w, c = systolic_activations(format), systolic_weights(format), format.destination
         walks = {operand.name: walk_of(instruction, operand) for operand in (a, w, c)}
-        sums = Walk(*_without_reduced(instruction, walks[c.name]))
+        sums = AddressWalk(*_without_reduced(instruction, walks[c.name]))
         if not sums.is_distinct(c.block) or self._may_feed_itself(walks, (a, w), c):
             return self._one_by_one(instruction)
         added = adds_product(format)
@@ -251,17 +251,17 @@ class PreparedProgram:
         return MatrixProduct(a_view, w_view, c_view, old_view, elements, axes, kind, bound).run
 
     def _weights_view(
-        self, walk: Walk, w: Operand, batch: tuple[int, ...], reduced: tuple[int, ...], tiles: tuple[int, ...]
+        self, walk: AddressWalk, w: Operand, batch: tuple[int, ...], reduced: tuple[int, ...], tiles: tuple[int, ...]
     ) -> NDArray[Any]:
         """The tiles' elements as batch + reduced + (rows,) + tiles + (cols,)."""
-        rows = Walk(
+        rows = AddressWalk(
             walk.base,
             (*(walk.trips[i] for i in (*batch, *reduced)), w.block, *(walk.trips[i] for i in tiles)),
             (*(walk.strides[i] for i in (*batch, *reduced)), 1, *(walk.strides[i] for i in tiles)),
         )
         return self._view(w, rows)
 
-    def _may_feed_itself(self, walks: Mapping[str, Walk], sources: tuple[Operand, ...], c: Operand) -> bool:
+    def _may_feed_itself(self, walks: Mapping[str, AddressWalk], sources: tuple[Operand, ...], c: Operand) -> bool:
         to = walks[c.name]
         return any(
             source.memory == c.memory
@@ -279,7 +279,7 @@ def _strided(stored: NDArray[Any], offset: int, shape: tuple[int, ...], strides:
     return np.ndarray(shape, stored.dtype, stored, offset, strides)
 
 
-def _source_walk(instruction: Instruction, name: str, inside: bool, kept: int, word: int = 0) -> Walk:
+def _source_walk(instruction: Instruction, name: str, inside: bool, kept: int, word: int = 0) -> AddressWalk:
     """One word of a source's blocks, with size 1 where it stays put.
 
     Outside the reduction only a group's last iteration counts.
@@ -291,10 +291,10 @@ def _source_walk(instruction: Instruction, name: str, inside: bool, kept: int, w
         if is_last_only:
             base += (trip - 1) * stride
         trips.append(1 if stride == 0 or is_last_only else trip)
-    return Walk(base, tuple(trips), whole.strides)
+    return AddressWalk(base, tuple(trips), whole.strides)
 
 
-def _feeds_itself(reads: Walk, writes: Walk, kept: int, block: int) -> bool:
+def _feeds_itself(reads: AddressWalk, writes: AddressWalk, kept: int, block: int) -> bool:
     """Some iteration reads a word that an earlier one has written. Reduced iterations before the last write nothing.
 
     Of a block of words, each may be read; any overlap counts.
@@ -306,11 +306,11 @@ def _feeds_itself(reads: Walk, writes: Walk, kept: int, block: int) -> bool:
     if reads == writes and writes.is_distinct(1):
         return False
     inner = int(np.prod(writes.trips[kept:], dtype=np.int64))
-    of_group = Walk(writes.base, writes.trips[:kept], writes.strides[:kept]).addresses().ravel()
+    of_group = AddressWalk(writes.base, writes.trips[:kept], writes.strides[:kept]).addresses().ravel()
     return any(reads_its_writes(column, of_group) for column in reads.addresses().reshape(-1, inner).T)
 
 
-def _without_reduced(instruction: Instruction, walk: Walk) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+def _without_reduced(instruction: Instruction, walk: AddressWalk) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     kept = [i for i, loop in enumerate(instruction.format.loops) if not loop.is_reduce]
     return walk.base, tuple(walk.trips[i] for i in kept), tuple(walk.strides[i] for i in kept)
 
@@ -333,16 +333,16 @@ def _roles(
     return tuple(reduced), tuple(batch), tuple(tiles), tuple(vectors)
 
 
-def _reordered(walk: Walk, positions: tuple[int, ...]) -> Walk:
-    return Walk(walk.base, tuple(walk.trips[i] for i in positions), tuple(walk.strides[i] for i in positions))
+def _reordered(walk: AddressWalk, positions: tuple[int, ...]) -> AddressWalk:
+    return AddressWalk(walk.base, tuple(walk.trips[i] for i in positions), tuple(walk.strides[i] for i in positions))
 
 
-def _may_meet_apart(reads: Walk, writes: Walk, is_one_memory: bool) -> bool:
+def _may_meet_apart(reads: AddressWalk, writes: AddressWalk, is_one_memory: bool) -> bool:
     """Whether what is added may be a word that is written, but not the one of the same iteration."""
     return is_one_memory and reads != writes and reads.low <= writes.high and writes.low <= reads.high
 
 
-def _size(walk: Walk, positions: tuple[int, ...]) -> int:
+def _size(walk: AddressWalk, positions: tuple[int, ...]) -> int:
     return int(np.prod([walk.trips[i] for i in positions], dtype=object)) if positions else 1
 
 

@@ -22,7 +22,7 @@ from tilewright.codesign.points.network import read_networks
 from tilewright.codesign.specialise.canonical import canonical
 from tilewright.codesign.specialise.observe import SUM, made_after, memories_of
 from tilewright.codesign.specialise.roles import roles_of
-from tilewright.codesign.specialise.written import NotWritten, Writer, with_sums
+from tilewright.codesign.specialise.written import NotWritten, StatementWriter, with_sums
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import Expr, walk
@@ -100,7 +100,7 @@ def statements_of(
     memories, roles = memories_of(machine), roles_of(machine)
 
     def written(of: Expr) -> str:
-        found = Writer(cover.nest, selection.program, memories, roles, sums).write(of)
+        found = StatementWriter(cover.nest, selection.program, memories, roles, sums).write(of)
         return f"{found.text} {found.operands}"
 
     try:

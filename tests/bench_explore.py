@@ -22,7 +22,7 @@ from rich.table import Table
 
 from tilewright.codesign.explore.search import search_named
 from tilewright.codesign.explore.space_file import read_space
-from tilewright.codesign.explore.worker import Task, Worker
+from tilewright.codesign.explore.worker import StudyTask, Worker
 from tilewright.codesign.points.machine import machine_key
 from tilewright.isa.rare_collection import collect_rarely
 
@@ -69,7 +69,7 @@ def _measure(path: Path, names: list[str], machines: int) -> None:
         table.add_column(column, justify="left" if column == "machine" else "right")
     *points, other = next(search_named("spread").batches(space, machines + 1))
     for network in (None, names[0]):  # finds the price that others are fitted to, and compiles the kernels
-        Worker(space).answer(Task(other, network))
+        Worker(space).answer(StudyTask(other, network))
     gc.collect()
     collect_rarely()  # as a worker does
     gc.freeze()
@@ -81,7 +81,7 @@ def _measure(path: Path, names: list[str], machines: int) -> None:
         seconds = []
         for network in (None, *names):
             start = time.process_time()
-            answer = worker.answer(Task(point, network))
+            answer = worker.answer(StudyTask(point, network))
             seconds.append(time.process_time() - start)
             assert "stage" not in answer, answer
         total += sum(seconds)

@@ -17,7 +17,7 @@ from tests.random_machines import random_machine
 from tests.worn_networks import worn_network
 from tilewright.codesign.bounds.least_cycles import least_cycles
 from tilewright.codesign.bounds.needs import Needs, needs_of
-from tilewright.codesign.points.evaluate import Measured, measure
+from tilewright.codesign.points.evaluate import MeasuredNetwork, measure
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.templates.terms import terms
 from tilewright.compiler.arithmetic import arithmetic_of
@@ -58,11 +58,11 @@ def trials(seeds: range) -> Iterator[Trial]:
         machine = machine_of(seed)
         network = Network(f"worn {seed}", worn_network(seed).SerializeToString())
         found = measure(network, machine, effort=0)
-        if isinstance(found, Measured) and not found.host_nodes:
+        if isinstance(found, MeasuredNetwork) and not found.host_nodes:
             yield trial(seed, network, found)
 
 
-def trial(seed: int, network: Network, found: Measured) -> Trial:
+def trial(seed: int, network: Network, found: MeasuredNetwork) -> Trial:
     """What a network needs, beside what its programs do."""
     needs = needs_of(network, arithmetic_of(found.machine).weight)
     cycles, read = (

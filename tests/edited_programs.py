@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compiler.text.mlir import Block, Operation
+from tilewright.compiler.text.mlir import MlirBlock, MlirOperation
 
 NUMBERS = (-1, 0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 64, 127, 128, 255, 256, 1 << 15, 1 << 31)
 
 WORD = re.compile(r"-?\d+|[A-Za-z_]\w*|[-+*<>]+")
 
 
-def edit_program(whole: Operation, rng: random.Random) -> tuple[Operation, str]:
+def edit_program(whole: MlirOperation, rng: random.Random) -> tuple[MlirOperation, str]:
     """The program with one edit, and what was edited."""
     if whole.region is None or (rng.random() < 0.15 and whole.attributes):
         return _edit_attributes(whole, rng)
@@ -53,18 +53,18 @@ def edit_program(whole: Operation, rng: random.Random) -> tuple[Operation, str]:
             return _with(whole, index, (changed,)), what
 
 
-def _name(operation: Operation) -> str:
+def _name(operation: MlirOperation) -> str:
     said = operation.attributes.get("name", operation.results[0] if operation.results else "")
     return f"{operation.name} {said} (line {operation.line})"
 
 
-def _with(whole: Operation, index: int, operations: Sequence[Operation]) -> Operation:
+def _with(whole: MlirOperation, index: int, operations: Sequence[MlirOperation]) -> MlirOperation:
     assert whole.region is not None
     inside = whole.region.operations
     return replace(whole, region=replace(whole.region, operations=(*inside[:index], *operations, *inside[index + 1 :])))
 
 
-def _edit_operand(whole: Operation, index: int, rng: random.Random) -> tuple[Operation, str]:
+def _edit_operand(whole: MlirOperation, index: int, rng: random.Random) -> tuple[MlirOperation, str]:
     """Another value in the place of an operand: mostly one of the same type."""
     assert whole.region is not None
     types = dict(whole.region.arguments)
@@ -80,11 +80,11 @@ def _edit_operand(whole: Operation, index: int, rng: random.Random) -> tuple[Ope
     return _with(whole, index, (changed,)), f"{_name(operation)}: operand {operation.operands[position]} → {name}"
 
 
-def _without_value(whole: Operation, value: str) -> tuple[Operation, str]:
+def _without_value(whole: MlirOperation, value: str) -> tuple[MlirOperation, str]:
     """A value left out wherever it stands, as optional operands are: without a name."""
 
-    def changed(each: Operation) -> Operation:
-        region = each.region and Block(
+    def changed(each: MlirOperation) -> MlirOperation:
+        region = each.region and MlirBlock(
             tuple((name if name != value else "", of) for name, of in each.region.arguments),
             tuple(map(changed, each.region.operations)),
         )
@@ -94,23 +94,23 @@ def _without_value(whole: Operation, value: str) -> tuple[Operation, str]:
     return changed(whole), f"{value} left out"
 
 
-def _edit_type(whole: Operation, operation: Operation, rng: random.Random) -> tuple[Operation, str]:
+def _edit_type(whole: MlirOperation, operation: MlirOperation, rng: random.Random) -> tuple[MlirOperation, str]:
     """Another type of a value, wherever it stands."""
     value, old = operation.results[0], operation.result_types[0]
     new = _edit_text(old, rng)
 
-    def changed(each: Operation) -> Operation:
+    def changed(each: MlirOperation) -> MlirOperation:
         pairs = zip(each.operands, each.operand_types, strict=True)
         operand_types = tuple(new if name == value else of for name, of in pairs)
         pairs = zip(each.results, each.result_types, strict=True)
         result_types = tuple(new if name == value else of for name, of in pairs)
-        region = each.region and Block(each.region.arguments, tuple(map(changed, each.region.operations)))
+        region = each.region and MlirBlock(each.region.arguments, tuple(map(changed, each.region.operations)))
         return replace(each, operand_types=operand_types, result_types=result_types, region=region)
 
     return changed(whole), f"{_name(operation)}: type {old} → {new}"
 
 
-def _edit_attributes(operation: Operation, rng: random.Random) -> tuple[Operation, str]:
+def _edit_attributes(operation: MlirOperation, rng: random.Random) -> tuple[MlirOperation, str]:
     if not operation.attributes:
         return operation, "nothing"
     changed, what = _edit_mapping(operation.attributes, rng)

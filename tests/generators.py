@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.check.checker import check
-from tilewright.isa.check.footprint import Access, footprint
+from tilewright.isa.check.footprint import OperandAccess, footprint
 from tilewright.isa.machine.encoding import FieldKind, Instruction, InstructionFormat, Operand, make_instruction
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
@@ -235,7 +235,7 @@ def with_waits(machine: Machine, earlier: list[Instruction], instruction: Instru
     return instruction.replace({f"wait.{engine}": count for engine, count in waits.items()})
 
 
-def _conflict(a: Access, b: Access) -> bool:
+def _conflict(a: OperandAccess, b: OperandAccess) -> bool:
     if a.place != b.place or not (a.is_write or b.is_write):
         return False
     return bool(np.intersect1d(a.words, b.words).size)

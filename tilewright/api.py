@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.price.price import Price
     from tilewright.codesign.require.requirement import Requirement
-    from tilewright.codesign.specialise.answer import Proposal, Specialised
+    from tilewright.codesign.specialise.answer import InstructionProposal, Specialised
     from tilewright.evaluation.evaluate import Evaluation
     from tilewright.quantization.quantize import QuantizedModel
     from tilewright.quantization.samples import Calibration
@@ -221,7 +221,7 @@ def propose_instructions(
     calibration: Calibration | None = None,
     seed: int = 0,
     tell: Callable[[QuantizedModel], None] = lambda quantized: None,
-) -> Proposal:
+) -> InstructionProposal:
     """Instructions that would do in one what layers of these networks do in several; nothing is compiled for them.
 
     Float models are quantised first, as by `specialise`. Raises IsaError, CompileError, and InputError for a machine
@@ -274,7 +274,7 @@ def specialise(
     on the machine as it is, a budget that is not above 0, a weight of no network, and a machine without an array.
     """
     from tilewright.codesign.advise.trials import NoAdvice
-    from tilewright.codesign.specialise.goal import Goal
+    from tilewright.codesign.specialise.goal import SavedQuantity
     from tilewright.codesign.specialise.objective import Objective
     from tilewright.codesign.specialise.specialise import Question, specialise_machine
     from tilewright.quantization.networks import read_quantized
@@ -282,7 +282,7 @@ def specialise(
     _require_effort(effort)
     if not budget > 0:
         raise InputError(f"budget {budget}: expected a share of the logic above 0, such as 0.1")
-    goals = [str(goal) for goal in Goal]
+    goals = [str(goal) for goal in SavedQuantity]
     if objective not in goals:
         raise InputError(f"objective {objective}: expected one of {', '.join(goals)}")
     machine = machine_of(isa, overrides)
@@ -291,7 +291,7 @@ def specialise(
     _require_weights(weights or {}, [network.name for network in networks])
     asked = Question(
         tuple(networks), machine, budget, tuple(outside),
-        Objective(Goal(objective), weights or {}, host_cycles),
+        Objective(SavedQuantity(objective), weights or {}, host_cycles),
         None if given is None else Path(given), effort, control, removals, clock,
     )  # fmt: skip
     try:

@@ -39,7 +39,7 @@ REPEATS = 200
 
 
 @dataclass(frozen=True)
-class Digits:
+class HeldBackDigits:
     """The held-back images, their labels, and what ONNX Runtime makes of them."""
 
     images: NDArray[np.float32]
@@ -90,7 +90,7 @@ def compile_digits() -> Program:
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def load_digits() -> Digits:
+def load_digits() -> HeldBackDigits:
     """The images of programs/digits, and ONNX Runtime's answers with optimisations off, on one thread."""
     import onnxruntime
 
@@ -103,10 +103,10 @@ def load_digits() -> Digits:
     with np.load(DIGITS / "images.npz") as stored:
         images, labels = stored["images"], stored["labels"]
     expected = np.concatenate([session.run(None, {"image": image[None]})[0] for image in images])
-    return Digits(images, labels, expected)
+    return HeldBackDigits(images, labels, expected)
 
 
-def compare_with_onnx_runtime(program: Program, digits: Digits) -> bool:
+def compare_with_onnx_runtime(program: Program, digits: HeldBackDigits) -> bool:
     """All images through the simulator, values and cycles; True if every top-1 is ONNX Runtime's."""
     bases = place_regions(program.binary.limits)
     prepared = PreparedProgram(program.binary, bases)
@@ -129,7 +129,7 @@ def compare_with_onnx_runtime(program: Program, digits: Digits) -> bool:
     return agreement == len(logits)
 
 
-def accuracy(who: str, top1: NDArray[Any], digits: Digits) -> str:
+def accuracy(who: str, top1: NDArray[Any], digits: HeldBackDigits) -> str:
     right = int((top1 == digits.labels).sum())
     return f"{who:12} {right} of {len(top1)} held-back images right ({100 * right / len(top1):.2f} %)"
 
@@ -150,7 +150,7 @@ def show_cycles(program: Program) -> None:
 # -- hardware ----------------------------------------------------------------------------------------------------------
 
 
-def compare_with_rtl(program: Program, digits: Digits) -> bool:
+def compare_with_rtl(program: Program, digits: HeldBackDigits) -> bool:
     """One image on the hardware, then again many times over; True if every byte of every memory is the simulator's."""
     binary = program.binary
     image = dram_image(binary, {"image": digits.images[:1]})

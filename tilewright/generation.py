@@ -55,7 +55,7 @@ def generate(
     and its place, from 0 on. `choose` gives the next token, from the output `logits`. Raises InputError for names and
     shapes that do not fit and for more tokens than the cache has places, before anything runs.
     """
-    places = _Places.of(step, cache, mask)
+    places = _CachePlaces.of(step, cache, mask)
     runs = len(prompt) + count - 1
     if not prompt or count < 1:
         raise InputError(f"a prompt of {len(prompt)} tokens and {count} more; expected at least one of each")
@@ -80,7 +80,7 @@ def generate(
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _CachePlaces:
     """Where the tokens lie in a cache: `dimensions` and `shapes` by the names of inputs."""
 
     length: int
@@ -89,7 +89,7 @@ class _Places:
     mask_shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, step: Program, cache: Mapping[str, str], mask: str) -> _Places:
+    def of(cls, step: Program, cache: Mapping[str, str], mask: str) -> _CachePlaces:
         """Raises InputError for names and shapes that do not fit."""
         ends = (step.inputs, step.outputs)
         inputs, outputs = ({of.name: tuple(size or 0 for size in of.shape) for of in each} for each in ends)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.shown import html_table
-from tilewright.isa.program.partitioned import HostNode, Value
+from tilewright.isa.program.partitioned import HostNode, NetworkValue
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.program import Tensor
 from tilewright.losses.causes import largest_loss
@@ -19,7 +19,7 @@ from tilewright.simulator.run_profile import RunProfile, profile_from_json
 from tilewright.terminal.tables import format_value, percent
 
 
-def form_of(name: str, value: NDArray[Any] | Tensor | Value) -> str:
+def form_of(name: str, value: NDArray[Any] | Tensor | NetworkValue) -> str:
     """`image float32 1×3×8×8`"""
     return f"{name} {value.dtype} {'×'.join(map(str, value.shape)) or 'scalar'}"
 

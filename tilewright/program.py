@@ -22,7 +22,7 @@ from tilewright.isa.check.finding import Finding
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets
 from tilewright.isa.program.demands import require_within
-from tilewright.isa.program.partitioned import HostNode, Partitioned, Value
+from tilewright.isa.program.partitioned import HostNode, NetworkValue, Partitioned
 from tilewright.isa.program.program import Layer, Tensor
 from tilewright.isa.program.program import Program as Binary
 from tilewright.notebook import Profile, form_of, listed
@@ -106,11 +106,11 @@ class Program:
         return tuple(layer for program in self.programs for layer in program.layers)
 
     @property
-    def inputs(self) -> tuple[Tensor, ...] | tuple[Value, ...]:
+    def inputs(self) -> tuple[Tensor, ...] | tuple[NetworkValue, ...]:
         return self.network.inputs
 
     @property
-    def outputs(self) -> tuple[Tensor, ...] | tuple[Value, ...]:
+    def outputs(self) -> tuple[Tensor, ...] | tuple[NetworkValue, ...]:
         return self.network.outputs
 
     @property

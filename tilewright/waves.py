@@ -16,7 +16,7 @@ from tilewright.isa.program.program import place_regions
 from tilewright.notebook import Profile
 from tilewright.program import Program, Result
 from tilewright.rtl.simulation.session import Job
-from tilewright.rtl.simulation.waves import Window, run_with_waves
+from tilewright.rtl.simulation.waves import WaveWindow, run_with_waves
 from tilewright.simulator.cycle_owners import layer_span
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.profile import instructions_of_layers, layers_of
@@ -26,7 +26,7 @@ MOST_CYCLES = 20_000
 """Waves of more would be larger than viewers load with ease."""
 
 
-def waves_window(program: Program, from_cycle: int | None, layer: str | None) -> Window:
+def waves_window(program: Program, from_cycle: int | None, layer: str | None) -> WaveWindow:
     """The cycles that are asked for: those of a layer, from a cycle on, or all.
 
     Raises InputError for a network in segments, a layer that there is not, cycles after the end, and too many of them.
@@ -49,10 +49,10 @@ def waves_window(program: Program, from_cycle: int | None, layer: str | None) ->
             f"waves of {last - first:,} cycles, and viewers take {MOST_CYCLES:,}: choose a layer with --layer, or "
             "begin later with --from-cycle"
         )
-    return Window(first, last)
+    return WaveWindow(first, last)
 
 
-def run_for_waves(program: Program, inputs: Mapping[str, NDArray[Any]], window: Window) -> tuple[Result, bytes]:
+def run_for_waves(program: Program, inputs: Mapping[str, NDArray[Any]], window: WaveWindow) -> tuple[Result, bytes]:
     """A run on the hardware, and its waves as VCD. Raises MachineFault, RtlError and InputError as a run does."""
     binary = program.binary
     job = Job(binary, dram_image(binary, inputs), place_regions(binary.limits))

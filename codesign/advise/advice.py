@@ -48,7 +48,7 @@ MOST_STEPS = 4
 
 
 @dataclass(frozen=True)
-class End:
+class Saturation:
     """Beyond a value of a key nothing gains, because of what bounds the layers there."""
 
     key: str
@@ -72,7 +72,7 @@ class Advice:
     machine: str
     networks: tuple[str, ...]
     gains: tuple[Effect, ...]  # best first
-    ends: tuple[End, ...]
+    ends: tuple[Saturation, ...]
     removable: tuple[Effect, ...]  # what costs area and buys nothing: most area first
     together: Effect | None  # all of these at once
     not_together: str  # why there is no such machine or program; empty if there is, or nothing to try
@@ -207,7 +207,7 @@ def _all(trials: Sequence[Trial]) -> Change:
     return Change("all of these", Way.WITHOUT, first.over)
 
 
-def _ends(chains: Sequence[Sequence[Trial]]) -> tuple[End, ...]:
+def _ends(chains: Sequence[Sequence[Trial]]) -> tuple[Saturation, ...]:
     """Of the chains whose last step gained nothing."""
     found = []
     for chain in chains:
@@ -220,7 +220,7 @@ def _ends(chains: Sequence[Sequence[Trial]]) -> tuple[End, ...]:
             value = value[key]
         layers = [layer for of in last.layers.values() for layer in of.values()]
         bound, count = _most_bound(layers)
-        found.append(End(last.change.key, last.change.way, value, bound, count, len(layers)))
+        found.append(Saturation(last.change.key, last.change.way, value, bound, count, len(layers)))
     return tuple(found)
 
 

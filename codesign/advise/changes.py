@@ -20,7 +20,7 @@ from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS, laid_over
 from tilewright.isa.files.loader import SPECS, extended_tree, read_overlay, shipped_machines
 from tilewright.isa.files.machine_file import build_machine
 from tilewright.isa.files.yaml_tree import parse_yaml
-from tilewright.isa.key_kinds import Instances, Key, Names, Section, Whole, Word
+from tilewright.isa.key_kinds import Instances, Key, KeyMapping, Names, WholeNumber, Word
 from tilewright.isa.machine.machine import Machine
 
 SMALL = 16
@@ -49,7 +49,7 @@ class Change:
     way: Way
     over: Mapping[str, Any]
     key: str = ""
-    kind: Whole | None = None
+    kind: WholeNumber | None = None
 
     def apply(self, machine: Machine) -> Machine:
         """The changed machine. Raises IsaError where there can be none."""
@@ -125,13 +125,13 @@ def _steps(facts: Mapping[str, Any], keys: Mapping[str, Key], above: tuple[str, 
 
 def _of_kind(path: tuple[str, ...], value: Any, key: Key) -> Iterator[Change]:
     match key.kind:
-        case Whole():
+        case WholeNumber():
             yield from _of_number(path, value, key.kind)
         case Word(choices=choices) if choices and not key.changes_values:
             for choice in choices:
                 if choice != value:
                     yield Change(f"{'.'.join(path)} {value} → {choice}", Way.CHOICE, _nested(path, choice))
-        case Section(keys=keys):
+        case KeyMapping(keys=keys):
             yield from _steps(value, keys, path)
         case Names(values=kind):
             for name, child in value.items():
@@ -145,7 +145,7 @@ def _of_kind(path: tuple[str, ...], value: Any, key: Key) -> Iterator[Change]:
             return
 
 
-def _of_number(path: tuple[str, ...], value: Any, kind: Whole) -> Iterator[Change]:
+def _of_number(path: tuple[str, ...], value: Any, kind: WholeNumber) -> Iterator[Change]:
     """Nothing for an expression: it follows the keys that it names."""
     if not isinstance(value, int):
         return
@@ -174,7 +174,7 @@ def _sizes(facts: Mapping[str, Any], keys: Mapping[str, Key], above: tuple[str, 
         key = keys.get(name)
         if key is not None and key.kind is SIZE and isinstance(value, int):
             yield ".".join((*above, name)), value
-        elif key is not None and isinstance(key.kind, Section):
+        elif key is not None and isinstance(key.kind, KeyMapping):
             yield from _sizes(value, key.kind.keys, (*above, name))
 
 

@@ -12,7 +12,7 @@ from tilewright.isa.files.laid_over import INSTRUCTIONS
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class InstructionWorth:
     """What a network loses without an instruction: `cycles` more, or `host_nodes` more on the host.
 
     The host's time is in no figure, so `cycles` is None where the host computes another number of nodes. Both are None
@@ -42,7 +42,7 @@ class Worth:
 
     name: str
     kge_saved: float | None
-    losses: tuple[Loss, ...]
+    losses: tuple[InstructionWorth, ...]
     why_not: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -60,12 +60,12 @@ def worth(base: Trial, without: Trial) -> Worth:
     return Worth(name, saved, losses, without.why_not)
 
 
-def _loss(old: Outcome, new: Outcome) -> Loss:
+def _loss(old: Outcome, new: Outcome) -> InstructionWorth:
     if isinstance(new, Failure):
-        return Loss(new.network, None, None, f"stage {new.stage}: {new.reason}")
+        return InstructionWorth(new.network, None, None, f"stage {new.stage}: {new.reason}")
     assert isinstance(old, NetworkFigures)  # a network that fails on the machine as it is gives no advice
     more = new.host_nodes - old.host_nodes
-    return Loss(new.network, None if more else round(new.cycles_per_image - old.cycles_per_image), more)
+    return InstructionWorth(new.network, None if more else round(new.cycles_per_image - old.cycles_per_image), more)
 
 
 def worth_row(of: Worth, networks: Sequence[str], is_priced: bool) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ PLACES = ("batches", "rows", "columns")
 
 
 @dataclass(frozen=True)
-class Rows:
+class WeightRows:
     """A convolution's weights [O, inputs that differ, R, S] as a program needs them, with the result's numbers [O]."""
 
     weights: tuple[NDArray[np.int64], ...]  # of each channel of the result
@@ -63,7 +63,7 @@ class ChannelNumbers:
         self._graph = graph
         self._weight = weight
         self._known: dict[object, int] = {}
-        self.rows: dict[str, Rows] = {}  # by convolution, of those of which something is known
+        self.rows: dict[str, WeightRows] = {}  # by convolution, of those of which something is known
         self.spread: set[str] = set()  # tensors in which elements may repeat, or be constant, within a channel
         self._of: dict[str, Numbers] = {name: self._fresh(name) for name in graph.inputs}
         for operator in graph.operators:
@@ -162,7 +162,7 @@ class ChannelNumbers:
                 rows.append(needed)
                 facts = _digest(needed[needed.any(axis=(1, 2))]), _digest(distinct[needed.any(axis=(1, 2))])
                 found.append(self._number(how, *facts) if needed.any() else CONSTANT)
-        self.rows[operator.name] = Rows(tuple(rows), np.array(found, np.int64))
+        self.rows[operator.name] = WeightRows(tuple(rows), np.array(found, np.int64))
         return self.rows[operator.name].numbers
 
     def centred(self, name: str) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.codesign.bounds.channels import CONSTANT, ChannelNumbers, Rows
+from tilewright.codesign.bounds.channels import CONSTANT, ChannelNumbers, WeightRows
 from tilewright.codesign.bounds.needed import Need, needed
 from tilewright.codesign.bounds.windows import reads
 from tilewright.codesign.points.network import Network
@@ -69,7 +69,7 @@ def needs_of_graph(graph: Graph, weight: IntegerType) -> Needs:
     return Needs(products, -(-sum(weights.values()) * weight.bits // BYTE_BITS))
 
 
-def _new(rows: Rows, need: Need, counted: set[int]) -> list[NDArray[np.int64]]:
+def _new(rows: WeightRows, need: Need, counted: set[int]) -> list[NDArray[np.int64]]:
     """The weights of the channels that are needed and that nothing else has computed: they are noted in `counted`."""
     found = []
     for number, row, is_needed in zip(rows.numbers.tolist(), rows.weights, need.channels.tolist(), strict=True):

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from tilewright.codesign.compare.machines import Candidate
+from tilewright.codesign.compare.machines import ComparedMachine
 from tilewright.codesign.points.derived import Derived, derived
-from tilewright.codesign.points.evaluate import Failure, Measured, NetworkFigures, Outcome, figures, measure
+from tilewright.codesign.points.evaluate import Failure, MeasuredNetwork, NetworkFigures, Outcome, figures, measure
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures, Priced, price_of
 from tilewright.codesign.progress import Progress, silent
@@ -16,12 +16,12 @@ from tilewright.isa.errors import did_you_mean
 
 
 @dataclass(frozen=True)
-class Point:
+class ComparedPoint:
     """A network on a machine. `measured` is None where there are no figures."""
 
     outcome: Outcome
     derived: Derived | None
-    measured: Measured | None
+    measured: MeasuredNetwork | None
 
     @property
     def network(self) -> str:
@@ -41,13 +41,13 @@ class Comparison:
 
     networks: tuple[str, ...]
     machines: Mapping[str, MachineFigures | None]
-    points: tuple[Point, ...]
+    points: tuple[ComparedPoint, ...]
     effort: int
 
     def __repr__(self) -> str:
         return f"<Comparison: {', '.join(self.networks)} on {', '.join(self.machines)}>"
 
-    def point(self, network: str, machine: str) -> Point:
+    def point(self, network: str, machine: str) -> ComparedPoint:
         """Of a network and a machine by name; raises KeyError."""
         for point in self.points:
             if (point.network, point.machine) == (network, machine):
@@ -101,7 +101,7 @@ def best_of(values: Mapping[str, float | None], is_higher: bool = False) -> froz
 
 def compare_machines(
     networks: Sequence[Network],
-    machines: Sequence[Candidate],
+    machines: Sequence[ComparedMachine],
     effort: int = 1,
     with_price: bool = True,
     clock_mhz: float | None = None,
@@ -128,15 +128,15 @@ def compare_machines(
     return Comparison(tuple(network.name for network in networks), known, tuple(points), effort)
 
 
-def _priced(candidate: Candidate, clock_mhz: float | None) -> Priced:
+def _priced(candidate: ComparedMachine, clock_mhz: float | None) -> Priced:
     priced = price_of(candidate.machine, candidate.like, with_clock=clock_mhz is None)
     if clock_mhz is None:
         return priced
     return replace(priced, figures=replace(priced.figures, clock_ns=1000 / clock_mhz, clock_limit="given"))
 
 
-def _point(found: Measured | Failure, priced: Priced | None) -> Point:
+def _point(found: MeasuredNetwork | Failure, priced: Priced | None) -> ComparedPoint:
     if isinstance(found, Failure):
-        return Point(found, None, None)
+        return ComparedPoint(found, None, None)
     outcome = figures(found, None if priced is None else priced.price)
-    return Point(outcome, derived(outcome, None if priced is None else priced.figures), found)
+    return ComparedPoint(outcome, derived(outcome, None if priced is None else priced.figures), found)

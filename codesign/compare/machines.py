@@ -15,7 +15,7 @@ IsaName = str | Path | Machine
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ComparedMachine:
     """A machine under the name that tables call it; its price may be fitted to that of `like`."""
 
     machine: Machine
@@ -28,18 +28,18 @@ class Candidate:
 
 def candidates(
     isas: Sequence[IsaName], overrides: Sequence[str] = (), overlays: Sequence[str | Path] = ()
-) -> list[Candidate]:
+) -> list[ComparedMachine]:
     """Each machine as it is; then with each overlay by itself; then with all overrides together.
 
     Raises IsaError for a fault in a machine, for changes of a machine that is not given by name or path, and for two
     machines of one name.
     """
-    found: list[Candidate] = []
+    found: list[ComparedMachine] = []
     for isa in isas:
         if isinstance(isa, Machine):
             if overrides or overlays:
                 raise IsaError(f"changes are of a machine's file; give {isa.name} by name or path")
-            found.append(Candidate(isa))
+            found.append(ComparedMachine(isa))
             continue
         stem = Path(isa).stem
         found.append(_candidate(load_machine(isa), stem))
@@ -52,11 +52,11 @@ def candidates(
     return found
 
 
-def _candidate(machine: Machine, name: str, like: Machine | None = None) -> Candidate:
-    return Candidate(replace(machine, name=name), like)
+def _candidate(machine: Machine, name: str, like: Machine | None = None) -> ComparedMachine:
+    return ComparedMachine(replace(machine, name=name), like)
 
 
-def _require_distinct(found: Sequence[Candidate]) -> None:
+def _require_distinct(found: Sequence[ComparedMachine]) -> None:
     names = [each.name for each in found]
     for name in names:
         if names.count(name) > 1:

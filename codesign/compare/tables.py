@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.codesign.compare.comparison import Comparison, Point, best_of
+from tilewright.codesign.compare.comparison import ComparedPoint, Comparison, best_of
 from tilewright.codesign.points.energy_basis import energy_basis
 from tilewright.codesign.points.evaluate import Failure, NetworkFigures
 from tilewright.codesign.points.padding import padding_note
@@ -32,7 +32,7 @@ def _whole(value: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     """A row of the table: the figure's key, what the table calls it, and how it is printed."""
 
     key: str
@@ -41,31 +41,31 @@ class Row:
 
 
 NETWORK_ROWS = (
-    Row("cycles", "cycles", _whole),
-    Row("ms", "ms"),
-    Row("utilisation", "utilisation", lambda value: f"{100 * value:.1f} %"),
-    Row("dram_bytes", "DRAM bytes", _whole),
-    Row("on_chip_mj", "mJ on chip"),
-    Row("dram_mj", "mJ in DRAM"),
-    Row("energy_delay", "mJ × ms"),
+    FigureRow("cycles", "cycles", _whole),
+    FigureRow("ms", "ms"),
+    FigureRow("utilisation", "utilisation", lambda value: f"{100 * value:.1f} %"),
+    FigureRow("dram_bytes", "DRAM bytes", _whole),
+    FigureRow("on_chip_mj", "mJ on chip"),
+    FigureRow("dram_mj", "mJ in DRAM"),
+    FigureRow("energy_delay", "mJ × ms"),
 )
 ON_CHIP_KEYS = frozenset({"on_chip_mj", "energy_delay"})
 PRICED_KEYS = frozenset({"ms", "on_chip_mj", "dram_mj", "energy_delay", "inferences_per_second"})
 
 BATCH_ROWS = (
-    Row("images", "images of a run", _whole),
-    Row("cycles_per_image", "cycles for each", lambda value: f"{value:,.0f}"),
-    Row("inferences_per_second", "images a second", lambda value: f"{value:,.0f}"),
+    FigureRow("images", "images of a run", _whole),
+    FigureRow("cycles_per_image", "cycles for each", lambda value: f"{value:,.0f}"),
+    FigureRow("inferences_per_second", "images a second", lambda value: f"{value:,.0f}"),
 )
 """Throughput beside latency, of networks in batches."""
 
-HOST_ROW = Row("host_nodes", "host nodes", _whole)
+HOST_ROW = FigureRow("host_nodes", "host nodes", _whole)
 
 MACHINE_ROWS = (
-    Row("area_mm2", "mm²"),
-    Row("logic_mm2", "mm² of logic"),
-    Row("memories_mm2", "mm² of memories"),
-    Row("clock_mhz", "MHz", _whole),
+    FigureRow("area_mm2", "mm²"),
+    FigureRow("logic_mm2", "mm² of logic"),
+    FigureRow("memories_mm2", "mm² of memories"),
+    FigureRow("clock_mhz", "MHz", _whole),
 )
 
 
@@ -131,12 +131,12 @@ def _network_rows(found: Comparison, network: str, machines: Sequence[str]) -> I
         yield (network if not number else "", row.title, *cells)
 
 
-def _fewest_host_nodes(points: Mapping[str, Point]) -> frozenset[str]:
+def _fewest_host_nodes(points: Mapping[str, ComparedPoint]) -> frozenset[str]:
     known = {name: of.as_json()[HOST_ROW.key] for name, of in points.items() if not isinstance(of.outcome, Failure)}
     return best_of(known)
 
 
-def _cell(point: Point, row: Row, is_best: bool) -> str:
+def _cell(point: ComparedPoint, row: FigureRow, is_best: bool) -> str:
     if isinstance(point.outcome, Failure):
         return f"fails{' ' * len(MARK)}"
     value = point.as_json()[row.key]
@@ -171,7 +171,7 @@ def _array_notes(found: Comparison) -> Iterator[str]:
                 yield from [note] if note else []
 
 
-def _has_larger_array(one: Point, other: Point) -> bool:
+def _has_larger_array(one: ComparedPoint, other: ComparedPoint) -> bool:
     """Whether both ran, and the other one's array is larger in a direction, and smaller in none."""
     if one.measured is None or other.measured is None:
         return False

@@ -22,10 +22,10 @@ from distributed.scheduler import KilledWorker
 
 from tilewright.codesign.dask_client import client_at, require_same_code
 from tilewright.codesign.errors import StudyError
-from tilewright.codesign.explore.pool import POLL_SECONDS, Answer, Limits, Pool, Serve
+from tilewright.codesign.explore.pool import POLL_SECONDS, Answer, Pool, Serve, TaskLimits
 from tilewright.codesign.explore.run import Choices, MakePool
 from tilewright.codesign.explore.space import Point, Space
-from tilewright.codesign.explore.worker import Task
+from tilewright.codesign.explore.worker import StudyTask
 from tilewright.codesign.points.network import read_network
 from tilewright.codesign.version import version
 
@@ -55,14 +55,14 @@ class Cluster:
 
     holds = False
 
-    def __init__(self, address: str, space: Space, limits: Limits, serve: Serve) -> None:
+    def __init__(self, address: str, space: Space, limits: TaskLimits, serve: Serve) -> None:
         """Raises StudyError where no scheduler answers."""
         self._address = address
         self._client = client_at(address)
         self._name = f"tilewright explore, {socket.gethostname()} {time.time_ns()}"
         self._client.register_plugin(_Explorer(space, limits, serve), self._name)
         self.threads = 0
-        self._tasks: dict[int, tuple[Task, Future]] = {}
+        self._tasks: dict[int, tuple[StudyTask, Future]] = {}
         self._firsts: dict[int, tuple[Point, Future]] = {}  # by number, what its last point began with
         self._suspects: list[int] = []  # numbers of tasks over which workers died, or over others beside them
         self._alone: int | None = None  # the one of them that is at work
@@ -92,7 +92,7 @@ class Cluster:
         except OSError as error:
             raise self._gone() from error
 
-    def give(self, number: int, task: Task) -> None:
+    def give(self, number: int, task: StudyTask) -> None:
         point, first = self._firsts.get(number, (None, None))
         after = first if point == task.point else None
         future = self._client.submit(_answered, self._name, version(), task, after, pure=False)
@@ -126,7 +126,7 @@ class Cluster:
         del self._tasks[number]
         return [(number, (task, self._value(number, task, future, error)))]
 
-    def _value(self, number: int, task: Task, future: Future, error: BaseException | None) -> Mapping[str, Any]:
+    def _value(self, number: int, task: StudyTask, future: Future, error: BaseException | None) -> Mapping[str, Any]:
         if future.status == "finished":
             if self._firsts.get(number, (None, None))[0] != task.point:
                 self._firsts[number] = (task.point, future)
@@ -151,7 +151,7 @@ class Cluster:
         )
 
 
-def _answered(name: str, code: str, task: Task, after: object) -> Mapping[str, Any]:
+def _answered(name: str, code: str, task: StudyTask, after: object) -> Mapping[str, Any]:
     """What a worker does for a task. Raises StudyError where its code is not the run's."""
     require_same_code(code)
     explorer = get_worker().plugins[name]
@@ -162,7 +162,7 @@ def _answered(name: str, code: str, task: Task, after: object) -> Mapping[str, A
 class _Explorer(WorkerPlugin):
     """What a worker keeps for a study: its networks, and for each thread a process that does the tasks."""
 
-    def __init__(self, space: Space, limits: Limits, serve: Serve) -> None:
+    def __init__(self, space: Space, limits: TaskLimits, serve: Serve) -> None:
         self._space = space
         self._contents = [read_network(each.path, name=each.name).content for each in space.networks]
         self._limits = limits
@@ -186,7 +186,7 @@ class _Explorer(WorkerPlugin):
         for pool in self._pools:
             pool.__exit__()
 
-    def answer(self, task: Task) -> Mapping[str, Any]:
+    def answer(self, task: StudyTask) -> Mapping[str, Any]:
         """The process that was last at work has the machine, where the worker has one thread."""
         if self._idle:
             pool = self._idle.pop()

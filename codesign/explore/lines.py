@@ -41,7 +41,7 @@ class _Kind(Struct, tag_field="kind", tag=lambda name: name.lower(), omit_defaul
     """The base of all kinds; the kind is the class's name."""
 
 
-class _Axis(Struct, frozen=True):
+class _AxisField(Struct, frozen=True):
     name: str
     is_overlay: bool
 
@@ -59,10 +59,10 @@ class _Reason(Struct, frozen=True):
     reason: str
 
 
-class Space(_Kind, frozen=True):
+class SpaceLine(_Kind, frozen=True):
     version: str
     base: str
-    axes: list[_Axis]
+    axes: list[_AxisField]
     base_values: list[Scalar]
     networks: Annotated[list[_Network], Meta(min_length=1)]
     objectives: Annotated[list[str], Meta(min_length=1)]
@@ -83,7 +83,7 @@ class Space(_Kind, frozen=True):
         _require_moderate((*self.base_values, *self.constants.values()))
 
 
-class Machine(_Kind, frozen=True):
+class MachineLine(_Kind, frozen=True):
     label: str
     values: list[Scalar]
     machine: str = ""
@@ -95,7 +95,7 @@ class Machine(_Kind, frozen=True):
             raise ValueError("a machine has its key, or the failure why there is none")
 
 
-class Price(_Kind, frozen=True):
+class PriceLine(_Kind, frozen=True):
     machine: str
     clock: bool
     version: str
@@ -111,7 +111,7 @@ class Price(_Kind, frozen=True):
                 raise ValueError("figures.clock_ns is 0")
 
 
-class Point(_Kind, frozen=True):
+class PointLine(_Kind, frozen=True):
     machine: str
     network: str
     effort: Natural
@@ -126,7 +126,7 @@ class Point(_Kind, frozen=True):
             require_amounts(self.outcome, "outcome")
 
 
-class Dropped(_Kind, frozen=True):
+class DroppedLine(_Kind, frozen=True):
     label: str
     version: str
     machine: str
@@ -134,7 +134,7 @@ class Dropped(_Kind, frozen=True):
     least_cycles: Cycles
 
 
-class Search(_Kind, frozen=True):
+class SearchLine(_Kind, frozen=True):
     name: str
     shard: str
     version: str
@@ -151,7 +151,7 @@ class Verified(_Kind, frozen=True):
     text: str
 
 
-_LINE = msgspec.json.Decoder(Space | Machine | Price | Point | Dropped | Search | Verified)
+_LINE = msgspec.json.Decoder(SpaceLine | MachineLine | PriceLine | PointLine | DroppedLine | SearchLine | Verified)
 
 
 def read_line(text: bytes) -> Line:

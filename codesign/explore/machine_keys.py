@@ -9,7 +9,7 @@ from tilewright.codesign.errors import StudyError
 from tilewright.isa.errors import did_you_mean, short
 from tilewright.isa.files.keys import MACHINE_KEYS
 from tilewright.isa.files.yaml_tree import Scalar, Tree, at
-from tilewright.isa.key_kinds import Instances, Kind, Names, Section, Whole, Word
+from tilewright.isa.key_kinds import Instances, KeyMapping, Kind, Names, WholeNumber, Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,9 @@ class Presence:
     """Whether the machine has an engine: true, or false for a machine without it and without what only it runs."""
 
 
-def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word | Presence:
+def kind_of_key(path: str, trees: Sequence[Tree]) -> WholeNumber | Word | Presence:
     """What a key such as `memories.act.kib` holds, in a machine of one of these trees. Raises StudyError."""
-    kind: Kind = Section(MACHINE_KEYS)
+    kind: Kind = KeyMapping(MACHINE_KEYS)
     is_engine = False
     for depth, part in enumerate(parts := path.split(".")):
         above = ".".join(parts[:depth])
@@ -29,17 +29,17 @@ def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word | Presence:
             listing = f"; it has: {', '.join(known)}" if known else ", which is a value and not a section"
             raise StudyError(f"{place} has no key {part!r}{did_you_mean(part, known)}{listing}")
         is_engine = isinstance(kind, Instances)
-        kind = kind.keys[part].kind if isinstance(kind, Section) else _values(kind, parts[: depth + 1], trees)
+        kind = kind.keys[part].kind if isinstance(kind, KeyMapping) else _values(kind, parts[: depth + 1], trees)
     if is_engine:
         return Presence()
-    if not isinstance(kind, Whole | Word):
+    if not isinstance(kind, WholeNumber | Word):
         known = _known(kind, parts, trees)
         raise StudyError(f"{path} is a section; expected one of its keys, such as {path}.{known[0] if known else '…'}")
     return kind
 
 
 def _known(kind: Kind, above: Sequence[str], trees: Sequence[Tree]) -> list[str]:
-    if isinstance(kind, Section):
+    if isinstance(kind, KeyMapping):
         return list(kind.keys)
     if isinstance(kind, Names | Instances):
         return list(dict.fromkeys(name for tree in trees for name in _children(tree, above)))
@@ -51,7 +51,7 @@ def _values(kind: Kind, path: Sequence[str], trees: Sequence[Tree]) -> Kind:
     if isinstance(kind, Instances):
         entries = (found.plain() for tree in trees if (found := at(tree, path)) is not None)
         sections = (kind.section_of(path[-1], each) for each in entries if isinstance(each, Mapping))
-        return next((section for section in sections if section is not None), Section({}))
+        return next((section for section in sections if section is not None), KeyMapping({}))
     assert isinstance(kind, Names)
     return kind.values
 
@@ -61,7 +61,7 @@ def _children(tree: Tree, path: Sequence[str]) -> list[str]:
     return list(found.value) if found is not None and isinstance(found.value, Mapping) else []
 
 
-def fault_of(value: Scalar, kind: Whole | Word | Presence) -> str:
+def fault_of(value: Scalar, kind: WholeNumber | Word | Presence) -> str:
     """What is wrong with a value for a key; nothing if it may be right."""
     if isinstance(kind, Presence):
         return "" if isinstance(value, bool) else f"expected true or false, whether there is one, not {short(value)}"

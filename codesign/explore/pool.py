@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from tilewright.codesign.explore.space import Space
 from tilewright.codesign.explore.usage import Usage, usage_of_groups
-from tilewright.codesign.explore.worker import Task, work
+from tilewright.codesign.explore.worker import StudyTask, work
 from tilewright.isa.folders.scratch import scratch
 
 Serve = Callable[[Connection, Space], None]
@@ -41,7 +41,7 @@ LIMIT, STALLED = "limit", "stalled"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TaskLimits:
     """What a task may take, with all that it starts: seconds of the processor, and GiB of memory.
 
     `stalled`: so many seconds on the wall without any of the processor's end it, too. Beside other work, a task may
@@ -58,13 +58,13 @@ class _Worker:
     process: BaseProcess
     connection: Connection
     folder: Path  # for its temporary files
-    task: Task | None = None
+    task: StudyTask | None = None
     before: float | None = None  # seconds of the processor that it took for other tasks; None: not looked at yet
     seen: float = 0.0  # those at the last look that saw progress
     still: float = 0.0  # seconds on the wall since then
 
 
-Answer = tuple[Task, Mapping[str, Any]]
+Answer = tuple[StudyTask, Mapping[str, Any]]
 
 
 class Workers(Protocol):
@@ -83,7 +83,7 @@ class Workers(Protocol):
     def idle(self) -> Iterable[int]:
         """Numbers of the workers that have nothing to do; a number stays what it is, and there may come others."""
 
-    def give(self, number: int, task: Task) -> None:
+    def give(self, number: int, task: StudyTask) -> None:
         """Have an idle worker do a task."""
 
     def answers(self) -> list[tuple[int, Answer]]:
@@ -95,7 +95,7 @@ class Pool:
 
     holds = True
 
-    def __init__(self, space: Space, count: int, limits: Limits, serve: Serve) -> None:
+    def __init__(self, space: Space, count: int, limits: TaskLimits, serve: Serve) -> None:
         self._space = space
         self._limits = limits
         self._serve = serve
@@ -138,7 +138,7 @@ class Pool:
         """Numbers of the workers that have nothing to do."""
         return (number for number, worker in enumerate(self._workers) if worker.task is None)
 
-    def give(self, number: int, task: Task) -> None:
+    def give(self, number: int, task: StudyTask) -> None:
         """Have an idle worker do a task; one that has died since is replaced."""
         worker = self._workers[number]
         worker.task, worker.before, worker.still = task, None, 0.0

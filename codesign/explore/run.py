@@ -13,14 +13,14 @@ from tilewright.codesign.bounds.least_cycles import least_cycles
 from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.explore.front import dominates, losses
 from tilewright.codesign.explore.lines import Line, key_of
-from tilewright.codesign.explore.pool import LIMIT, STALLED, Limits, Pool, Serve, Workers
+from tilewright.codesign.explore.pool import LIMIT, STALLED, Pool, Serve, TaskLimits, Workers
 from tilewright.codesign.explore.search import ALL, BASELINE, bounded, search_named
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.specialised import with_instructions
 from tilewright.codesign.explore.store import Store, ended_at, put_space
 from tilewright.codesign.explore.study import space_line
 from tilewright.codesign.explore.totals import all_figures, best_possible, machine_figures
-from tilewright.codesign.explore.worker import Task, serve
+from tilewright.codesign.explore.worker import StudyTask, serve
 from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network
@@ -46,7 +46,7 @@ class Choices:
     budget: int | None = None
     shard: tuple[int, int] = (1, 1)
     workers: int = 1
-    limits: Limits = Limits()
+    limits: TaskLimits = TaskLimits()
     retries: bool = False  # computes again what an earlier run stopped at a limit
 
 
@@ -95,18 +95,18 @@ def run(
         space = with_instructions(space, folder, lambda line: report(0, 0, f"specialise: {line}"))
         report(0, 0, "starting the workers")
         with make_pool(space, choices, serve) as pool:
-            _Run(space, store, pool, networks, report, choices).search()
+            _StudyRun(space, store, pool, networks, report, choices).search()
         return store.notes
 
 
-def _doing(job: _Job, task: Task) -> str:
+def _doing(job: _Job, task: StudyTask) -> str:
     """What a worker begins with, in a line."""
     if task.network is None:
         return f"pricing {job.label}, once: a minute or two where no machine of its structure is priced yet"
     return f"{task.network} on {job.label}"
 
 
-class _Run:
+class _StudyRun:
     def __init__(
         self, space: Space, store: Store, pool: Workers, networks: dict[str, Network], report: Report, choices: Choices
     ) -> None:
@@ -218,27 +218,27 @@ class _Run:
         is_being_found = self.pool.holds and self.space.structure(job.point) in self.pricing
         return is_being_found and not self._is_priced(job) and not self._failed(job, "price")
 
-    def _early(self, job: _Job) -> Task | None:
+    def _early(self, job: _Job) -> StudyTask | None:
         """What may be measured of a point that has no price yet; None if all is."""
         for name, network in self.networks.items():
             if name not in job.early and self._find("point", self._point_key(job, network)) is None:
-                return Task(job.point, name, is_early=True)
+                return StudyTask(job.point, name, is_early=True)
         return None
 
-    def _next(self, job: _Job) -> Task | None:
+    def _next(self, job: _Job) -> StudyTask | None:
         """What is still to be computed of a point; None when it is finished, fails, or cannot be worth it."""
         if not self._is_priced(job):
             if self._failed(job, "price"):
                 return None
             if (structure := self.space.structure(job.point)) not in self.known:
                 self.pricing.add(structure)
-            return Task(job.point)
+            return StudyTask(job.point)
         if not self._may_be_met(job):
             return None
         for name, network in self.networks.items():
             found = self._find("point", self._point_key(job, network))
             if found is None:
-                return None if self._is_dropped(job) else Task(job.point, name)
+                return None if self._is_dropped(job) else StudyTask(job.point, name)
             outcome = outcome_from_json(found["outcome"])
             if not isinstance(outcome, NetworkFigures):
                 return None
@@ -303,7 +303,7 @@ class _Run:
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
-    def _keep(self, job: _Job, task: Task, value: Any) -> None:
+    def _keep(self, job: _Job, task: StudyTask, value: Any) -> None:
         """Keep what a worker found."""
         is_failure = "stage" in value
         if task.is_early and not is_failure:

@@ -16,9 +16,9 @@ from tilewright.codesign.specialise.share import EXPECTED, share_of
 from tilewright.compiler.search.effort import EFFORTS
 from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.loader import machine_tree, read_machine_file, read_overlay
-from tilewright.isa.files.reader import Reader, TooManyComplaints
+from tilewright.isa.files.reader import TooManyComplaints, ValueReader
 from tilewright.isa.files.yaml_tree import Scalar, Tree, Where, at, parse_yaml
-from tilewright.isa.key_kinds import Key, Names, Whole, Word, Words
+from tilewright.isa.key_kinds import Key, Names, WholeNumber, Word, Words
 from tilewright.isa.outside import LARGEST
 
 MOST_VALUES = 10_000
@@ -27,7 +27,7 @@ MOST_VALUES = 10_000
 MOST_CHARACTERS = 2_000
 """Of all constraints together: they are computed for every point."""
 
-EFFORT = Whole(0, len(EFFORTS) - 1)
+EFFORT = WholeNumber(0, len(EFFORTS) - 1)
 
 SPACE_KEYS = {
     "base": Key(Word(), "The shipped machine or .yaml file that all points change."),
@@ -43,14 +43,14 @@ SPACE_KEYS = {
 NETWORK_KEYS = {
     "model": Key(Word(), "An ONNX or TFLite file."),
     "weight": Key(Word(), "How often it runs beside the others; 1 if left out.", is_needed=False),
-    "batch": Key(Whole(1, 1 << 20), "Images of a run, where that is faster for each.", is_needed=False),
+    "batch": Key(WholeNumber(1, 1 << 20), "Images of a run, where that is faster for each.", is_needed=False),
 }
 
 RANGE_KEYS = {
-    "from": Key(Whole(-(1 << 40), 1 << 40), "The first value."),
-    "to": Key(Whole(-(1 << 40), 1 << 40), "No value is above it."),
-    "step": Key(Whole(1, 1 << 40), "What is added each time.", is_needed=False),
-    "times": Key(Whole(2, 1 << 20), "What is multiplied by each time.", is_needed=False),
+    "from": Key(WholeNumber(-(1 << 40), 1 << 40), "The first value."),
+    "to": Key(WholeNumber(-(1 << 40), 1 << 40), "No value is above it."),
+    "step": Key(WholeNumber(1, 1 << 40), "What is added each time.", is_needed=False),
+    "times": Key(WholeNumber(2, 1 << 20), "What is multiplied by each time.", is_needed=False),
 }
 
 
@@ -81,7 +81,7 @@ class SpaceReader:
     def __init__(self, name: str, beside: Path) -> None:
         self._name = name
         self._beside = beside
-        self._reader = Reader()
+        self._reader = ValueReader()
         self._trees: list[Tree] = []  # of the base machine and the overlays
 
     def read(self, text: str) -> Space:

@@ -46,14 +46,19 @@ def _asked(space: Space) -> Axis | None:
 def _found(space: Space, share: float, tell: Callable[[str], None]) -> str:
     """The text of the file. Raises StudyError."""
     from tilewright.codesign.advise.trials import NoAdvice
-    from tilewright.codesign.specialise.goal import Goal
+    from tilewright.codesign.specialise.goal import SavedQuantity
     from tilewright.codesign.specialise.objective import Objective
     from tilewright.codesign.specialise.overlay import machine_file
     from tilewright.codesign.specialise.specialise import Question, specialise_machine
     from tilewright.isa.folders.cache import cache_folder
 
-    goals = {"cycles": Goal.CYCLES, "ms": Goal.TIME, "energy_mj": Goal.ENERGY, "energy_delay": Goal.ENERGY_DELAY}
-    goal = next((goals[name] for name in space.objectives if name in goals), Goal.CYCLES)
+    goals = {
+        "cycles": SavedQuantity.CYCLES,
+        "ms": SavedQuantity.TIME,
+        "energy_mj": SavedQuantity.ENERGY,
+        "energy_delay": SavedQuantity.ENERGY_DELAY,
+    }
+    goal = next((goals[name] for name in space.objectives if name in goals), SavedQuantity.CYCLES)
     weights = {network.name: network.weight for network in space.networks}
     objective = Objective(goal, weights)
     networks = tuple(network.read() for network in space.networks)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.lines import KEYS, Key, Line, key_of, print_line, read_line
-from tilewright.isa.folders.locks import Taken, locked_at_once
+from tilewright.isa.folders.locks import LockTaken, locked_at_once
 from tilewright.isa.folders.whole_file import open_own, read_own, write_whole
 from tilewright.isa.outside import OutsideError
 
@@ -89,7 +89,7 @@ class Store:
             try:
                 opened.enter_context(locked_at_once(folder / LOCK))
                 self._file = open_own(folder / POINTS)
-            except Taken as error:
+            except LockTaken as error:
                 raise StudyError(
                     f"{folder}: another run has this study open (process {error.holder}); wait for it, or take "
                     "another folder"

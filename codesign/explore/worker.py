@@ -20,7 +20,7 @@ import psutil
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.explore.space import Point, Space
-from tilewright.codesign.points.evaluate import Failure, Measured, failure, figures, measure
+from tilewright.codesign.points.evaluate import Failure, MeasuredNetwork, failure, figures, measure
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import Priced, price_of
 from tilewright.codesign.price.process import Process, load_process
@@ -30,7 +30,7 @@ from tilewright.isa.rare_collection import collect_rarely
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class StudyTask:
     """The price of a point's machine, or with a network, that network on it.
 
     What is measured early is not priced yet: its worker holds it until the same task comes again, which is not early.
@@ -91,9 +91,11 @@ class Worker:
     machines: dict[Point, Machine] = field(default_factory=dict)
     prices: dict[Point, Priced] = field(default_factory=dict)
     likes: dict[Point, Machine] = field(default_factory=dict)  # by the values of what is no size
-    early: dict[tuple[Point, str], Measured | Failure] = field(default_factory=dict)  # until their machine has a price
+    early: dict[tuple[Point, str], MeasuredNetwork | Failure] = field(
+        default_factory=dict
+    )  # until their machine has a price
 
-    def answer(self, task: Task) -> Mapping[str, Any]:
+    def answer(self, task: StudyTask) -> Mapping[str, Any]:
         """The figures, or the stage and reason of a failure; of a defect, too, which costs only this point.
 
         Nothing for what is measured early.

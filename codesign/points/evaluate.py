@@ -109,7 +109,7 @@ def outcome_from_json(value: Mapping[str, Any]) -> Outcome:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredNetwork:
     """The programs of a network on a machine, with the profile of a run of each."""
 
     network: Network
@@ -135,7 +135,7 @@ def evaluate(network: Network, machine: Machine, effort: int = 1, price: Price |
     return found if isinstance(found, Failure) else figures(found, price)
 
 
-def measure(network: Network, machine: Machine, effort: int = 1) -> Measured | Failure:
+def measure(network: Network, machine: Machine, effort: int = 1) -> MeasuredNetwork | Failure:
     """Compile a network, which includes the checker, and run its programs in the cycle model.
 
     A network without instructions, wholly the host's, is a failure.
@@ -156,7 +156,7 @@ def measure(network: Network, machine: Machine, effort: int = 1) -> Measured | F
     host_nodes = compiled.host_nodes if isinstance(compiled, Partitioned) else ()
     if not any(program.instructions for program in programs):
         return failure(network, machine, effort, "compile", _why_none(host_nodes))
-    return Measured(network, machine, effort, programs, profiles, host_nodes, seconds, compiled.images or 1)
+    return MeasuredNetwork(network, machine, effort, programs, profiles, host_nodes, seconds, compiled.images or 1)
 
 
 def _why_none(host_nodes: Sequence[HostNode]) -> str:
@@ -173,7 +173,7 @@ def failure(network: Network, machine: Machine, effort: int, stage: str, reason:
     return Failure(network.name, network.hash, machine.name, machine_key(machine), effort, stage, reason)
 
 
-def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
+def figures(found: MeasuredNetwork, price: Price | None = None) -> NetworkFigures:
     """The figures of what was measured; with a `price`, with energy."""
     machine = found.machine
     cycles = sum(each.cycles for each in found.profiles)
@@ -204,7 +204,7 @@ def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
     )
 
 
-def _energies(found: Measured, price: Price) -> list[LayerEnergy]:
+def _energies(found: MeasuredNetwork, price: Price) -> list[LayerEnergy]:
     return [
         layer
         for program, each in zip(found.programs, found.profiles, strict=True)

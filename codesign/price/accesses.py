@@ -15,7 +15,7 @@ from tilewright.isa.templates.table import facet_of, works_of
 
 
 @dataclass(frozen=True, slots=True)
-class Accesses:
+class AccessCounts:
     """Counts by memory. A read is of a block of words at once, in every storage of a bank; a write is of one word."""
 
     reads: Counter[str]
@@ -23,9 +23,9 @@ class Accesses:
     lookups: Counter[str]  # of one element, by one lane
 
 
-def accesses(machine: Machine, instructions: Iterable[Instruction]) -> Accesses:
+def accesses(machine: Machine, instructions: Iterable[Instruction]) -> AccessCounts:
     """What a run of the instructions does; it does not depend on data."""
-    total = Accesses(Counter(), Counter(), Counter())
+    total = AccessCounts(Counter(), Counter(), Counter())
     own = list(instructions)
     for instruction, work in zip(own, works_of(machine, own), strict=True):
         for access in work.accesses:

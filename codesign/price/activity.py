@@ -24,7 +24,7 @@ Stimulus = Callable[[int], Mapping[str, Sequence[int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class CycleEnergy:
     """Energy in pJ of one cycle of one run: of the clock's pins, and of everything that switches."""
 
     clock_pj: float
@@ -47,7 +47,7 @@ class ActivityOf:
         self.energy_of_net = self._energies(known)
         self.clock_pj = sum(self._clock_pj(facts, cells[facts["type"]]) for facts in self.registers)
 
-    def run(self, stimulus: Stimulus, cycles: int) -> Activity:
+    def run(self, stimulus: Stimulus, cycles: int) -> CycleEnergy:
         """The mean over cycles, of which the first are left out: they fill the pipeline."""
         values: dict[Any, int] = {"0": 0, "1": ALL, "x": 0}
         before: dict[Any, int] = {}
@@ -66,7 +66,7 @@ class ActivityOf:
                 )
                 counted += RUNS
             before = dict(values)
-        return Activity(self.clock_pj, switched / counted)
+        return CycleEnergy(self.clock_pj, switched / counted)
 
     def _energies(self, cells: Mapping[str, Mapping[str, Any]]) -> dict[Net, float]:
         """pJ of one edge of each net: half of C·V² of the pins on it, and what these and its driver take inside."""

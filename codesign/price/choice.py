@@ -10,7 +10,7 @@ from tilewright.codesign.price.efforts import SMALLEST
 
 
 @dataclass(frozen=True)
-class Choice:
+class HardwareChoices:
     """What there is to choose of a machine's hardware in a process.
 
     `effort`: how hard to work for short paths, as little as possible if nothing is said, since a clock stands beside

@@ -20,7 +20,7 @@ from amaranth.lib.memory import Memory
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.cell_timing import load_timing
-from tilewright.codesign.price.choice import Choice
+from tilewright.codesign.price.choice import HardwareChoices
 from tilewright.codesign.price.corners import at_corner
 from tilewright.codesign.price.macros import storage_price
 from tilewright.codesign.price.netlist import INSTANCE, converted, with_all_inside, with_boxes_inside
@@ -38,7 +38,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.npu import Npu
-from tilewright.rtl.outline import Place
+from tilewright.rtl.outline import OutlinedPart
 from tilewright.rtl.systolic import SystolicArray
 
 REGISTER_NS = 0.3
@@ -106,23 +106,23 @@ class MachinePaths:
     where one stands for all. The key `top` is of what stands between the units.
     """
 
-    def __init__(self, machine: Machine, process: Process, choice: Choice | None = None) -> None:
+    def __init__(self, machine: Machine, process: Process, choice: HardwareChoices | None = None) -> None:
         self.machine = machine
         self._process = process
         self.synthesis = TimingSynthesis(process)
         self.texts, self.places = converted(Npu(self.machine), *REPEATED)
         self.children = {name: kind for kind, name in INSTANCE.findall(self.texts["top"]) if kind in self.texts}
         self._sources = self._texts()
-        self._map(choice or Choice())
+        self._map(choice or HardwareChoices())
 
-    def with_choice(self, choice: Choice) -> MachinePaths:
+    def with_choice(self, choice: HardwareChoices) -> MachinePaths:
         """The same hardware mapped otherwise; it is not converted again."""
         other = copy(self)
         other.__dict__.pop("_users", None)  # it is of what was mapped
         other._map(choice)
         return other
 
-    def _map(self, choice: Choice) -> None:
+    def _map(self, choice: HardwareChoices) -> None:
         self.choice = choice
         self.process = at_corner(self._process, choice.corner)
         self.static = StaticTiming(self._process, load_timing(self.process))
@@ -160,7 +160,7 @@ class MachinePaths:
                 texts[cell] = ("top", with_all_inside("top", own, none))
         return texts
 
-    def _ports_of(self, cell: str, place: Place) -> Ports:
+    def _ports_of(self, cell: str, place: OutlinedPart) -> Ports:
         if isinstance(place.part, Block):
             return Ports(dict.fromkeys(_names(place), self._macro_ns(cell, place.part)), {})
         if isinstance(place.part, SystolicArray):
@@ -320,7 +320,7 @@ def operator_paths(machine: Machine, process: Process) -> dict[str, float]:
     return found
 
 
-def _stand_in(place: Place, machine: Machine) -> wiring.Component | None:
+def _stand_in(place: OutlinedPart, machine: Machine) -> wiring.Component | None:
     """What a part is known by; None where its macro says all."""
     match place.part:
         case Block():
@@ -336,7 +336,7 @@ def _stand_in(place: Place, machine: Machine) -> wiring.Component | None:
             raise AssertionError(place.part)
 
 
-def _names(place: Place) -> list[str]:
+def _names(place: OutlinedPart) -> list[str]:
     return [port.name for port in place.ports]
 
 

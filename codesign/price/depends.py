@@ -33,7 +33,7 @@ from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.load import LoadEngine
 from tilewright.rtl.memory import BankedMemory
 from tilewright.rtl.mma import MmaEngine
-from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.nest import FormatWalk, NestWalker
 from tilewright.rtl.ports import read_ports, write_ports
 from tilewright.rtl.registers import Registers, isa_hash_word
 from tilewright.rtl.runs import Bursts
@@ -105,7 +105,7 @@ def _(part: NestWalker) -> Hashable:
     return part.machine.longest_instruction_bytes, offset_bits, memories, tuple(_of_walk(walk) for walk in part.walks)
 
 
-def _of_walk(walk: Walk) -> Hashable:
+def _of_walk(walk: FormatWalk) -> Hashable:
     """Its loops and operands by their names and in their order, and the place of each field that is read."""
     format = walk.format
     operands = tuple((slot, each.name, each.memory, each.loops, each.block) for slot, each in walk.operands.items())
@@ -116,7 +116,7 @@ def _of_walk(walk: Walk) -> Hashable:
     return format.opcode, walk.loops, operands, places, groups, tuple(walk.counts.items())
 
 
-def _fields_of(walk: Walk, operand: Operand) -> list[str]:
+def _fields_of(walk: FormatWalk, operand: Operand) -> list[str]:
     strided = (loop.name for loop in walk.loops if loop.name in operand.loops and loop.name != ROWS)
     return [f"{operand.name}.{name}" for name in ("base", *strided)]
 

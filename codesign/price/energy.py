@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.codesign.price.accesses import Accesses, accesses
+from tilewright.codesign.price.accesses import AccessCounts, accesses
 from tilewright.codesign.price.macros import MemoryPrice
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.templates.table import facet_of
@@ -70,11 +70,11 @@ def logic_pj(price: Price, instructions: Sequence[Instruction], cycles: int) -> 
     return {"clock": clock, **dict(energy for energy in energies if energy is not None)}
 
 
-def _memories(machine: Machine, memories: Sequence[MemoryPrice], counts: Accesses) -> dict[str, float | None]:
+def _memories(machine: Machine, memories: Sequence[MemoryPrice], counts: AccessCounts) -> dict[str, float | None]:
     return {memory.name: memory_pj(machine, memory, counts) for memory in memories}
 
 
-def memory_pj(machine: Machine, memory: MemoryPrice, counts: Accesses) -> float | None:
+def memory_pj(machine: Machine, memory: MemoryPrice, counts: AccessCounts) -> float | None:
     """A read takes every way of a bank, a write takes one; in a memory of tables each lane has its own storage."""
     reads, writes, lookups = (of[memory.name] for of in (counts.reads, counts.writes, counts.lookups))
     if memory.read_pj is None or memory.write_pj is None:

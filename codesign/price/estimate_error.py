@@ -26,7 +26,7 @@ COUNTED_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PriceComparison:
     """The logic of a machine by two prices, and the unit in which they are furthest apart."""
 
     machine: str
@@ -37,10 +37,10 @@ class Comparison:
     yosys: str
 
 
-def compared(first: Price, second: Price) -> Comparison:
+def compared(first: Price, second: Price) -> PriceComparison:
     kge = [price.gates(price.logic_um2) / 1000 for price in (first, second)]
     error = first.logic_um2 / second.logic_um2 - 1
-    return Comparison(second.machine.name, (kge[0], kge[1]), error, *worst_unit(first, second), second.yosys)
+    return PriceComparison(second.machine.name, (kge[0], kge[1]), error, *worst_unit(first, second), second.yosys)
 
 
 def error_table(pairs: Sequence[tuple[Price, Price]], kinds: tuple[str, str] = ("estimated", "exact")) -> str:
@@ -48,7 +48,7 @@ def error_table(pairs: Sequence[tuple[Price, Price]], kinds: tuple[str, str] = (
     return comparison_table([compared(*pair) for pair in pairs], kinds)
 
 
-def comparison_table(comparisons: Iterable[Comparison], kinds: tuple[str, str] = ("estimated", "exact")) -> str:
+def comparison_table(comparisons: Iterable[PriceComparison], kinds: tuple[str, str] = ("estimated", "exact")) -> str:
     lines = [
         f"| machine | {kinds[0]} kGE | {kinds[1]} kGE | error | worst unit above 2 % |",
         "| --- | ---: | ---: | ---: | --- |",
@@ -60,18 +60,18 @@ def comparison_table(comparisons: Iterable[Comparison], kinds: tuple[str, str] =
     return "\n".join(lines)
 
 
-def kept_comparisons(path: Path) -> dict[str, Comparison]:
+def kept_comparisons(path: Path) -> dict[str, PriceComparison]:
     """What a file holds, by machine; nothing if there is no such file. Raises PriceError for one that is not ours."""
     if not path.exists():
         return {}
     try:
-        rows = [Comparison(**{**row, "kge": tuple(row["kge"])}) for row in json.loads(path.read_text())]
+        rows = [PriceComparison(**{**row, "kge": tuple(row["kge"])}) for row in json.loads(path.read_text())]
     except (ValueError, TypeError, KeyError) as error:
         raise PriceError(f"{path}: expected a list of comparisons as --keep writes it, not this: {error}") from error
     return {row.machine: row for row in rows}
 
 
-def keep(path: Path, comparison: Comparison) -> None:
+def keep(path: Path, comparison: PriceComparison) -> None:
     """Write a comparison into a file, in place of an older one of the same machine."""
     rows = {**kept_comparisons(path), comparison.machine: comparison}
     text = ",\n".join(json.dumps(dataclasses.asdict(row)) for _, row in sorted(rows.items()))

@@ -17,7 +17,7 @@ from tilewright.codesign.price.macros import MemoryPrice, storage_price
 from tilewright.codesign.price.operators import Count
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
-from tilewright.codesign.price.unit import Unit
+from tilewright.codesign.price.unit import PricedUnit
 from tilewright.isa.file_hash import folder_of, hash_of_files
 from tilewright.isa.folders.cache import cache_folder, kept
 from tilewright.isa.machine.machine import Machine
@@ -30,7 +30,7 @@ class Logic:
     `costs` and `counts` are of what the units were added up from, by name: what it costs, and a count of its operators.
     """
 
-    units: tuple[Unit, ...]
+    units: tuple[PricedUnit, ...]
     queues: tuple[MemoryPrice, ...]
     costs: Mapping[str, Cost]
     counts: Mapping[str, Count]
@@ -66,7 +66,7 @@ def _parsed(text: str, process: Process) -> Logic:
     found = json.loads(text)
     queues = (storage_price(each["name"], tuple(each["sizes"]), process) for each in found["queues"])
     return Logic(
-        tuple(Unit(**each) for each in found["units"]),
+        tuple(PricedUnit(**each) for each in found["units"]),
         tuple(queue for queue in queues if queue is not None),
         {name: Cost(**each) for name, each in found["costs"].items()},
         {name: Count(**each) for name, each in found["counts"].items()},

@@ -18,7 +18,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price.activity import ALL, RUNS, Activity, ActivityOf
+from tilewright.codesign.price.activity import ALL, RUNS, ActivityOf, CycleEnergy
 from tilewright.codesign.price.netlist import converted, netlist, with_all_inside
 from tilewright.codesign.price.parts import ProcessingElement
 from tilewright.codesign.price.parts import lanes as lanes_of
@@ -50,7 +50,7 @@ def random_words(generator: np.random.Generator, bits: int) -> list[int]:
     return [int(word) for word in generator.integers(0, ALL, bits, dtype=np.uint64, endpoint=True)]
 
 
-def array_activity(element: ActivityOf, rows: int, activations: Integers, weights: Integers) -> Activity:
+def array_activity(element: ActivityOf, rows: int, activations: Integers, weights: Integers) -> CycleEnergy:
     """A processing element of the last row, whose weight stays while a vector comes in every cycle."""
     generator = np.random.default_rng(SEED)
     bits = {name: len(port["bits"]) for name, port in element.module.ports.items()}
@@ -70,7 +70,7 @@ def array_activity(element: ActivityOf, rows: int, activations: Integers, weight
     return element.run(stimulus, CYCLES)
 
 
-def lane_activity(lane: ActivityOf, position: int, sources: int) -> Activity:
+def lane_activity(lane: ActivityOf, position: int, sources: int) -> CycleEnergy:
     """A lane that computes one instruction's statement in every cycle; the sources that it reads are random."""
     read = {f"source_{slot}" for slot in range(sources)}
     generator = np.random.default_rng(SEED)

@@ -13,7 +13,7 @@ from amaranth.hdl import ResetInserter, Signal, Value
 from amaranth.lib import wiring
 
 from tilewright.isa.rare_collection import rare_collection
-from tilewright.rtl.outline import Outline, Place
+from tilewright.rtl.outline import Outline, OutlinedPart
 
 UNIT = "unit"
 """What every module is called in its own text; the modules in it are `unit.<name>`."""
@@ -49,14 +49,14 @@ class Netlist(Generic[M]):
     """All modules of a netlist, and the parts that were left out of it, by path."""
 
     modules: tuple[M, ...]
-    places: Mapping[str, Place]
+    places: Mapping[str, OutlinedPart]
 
 
 PricedPart: TypeAlias = wiring.Component | partial[wiring.Component]
 """A component, or how to make it: its class with all that its hardware follows from."""
 
 
-class Reader(Protocol[M]):
+class NetlistReader(Protocol[M]):
     """Gives the modules of a part; parts of given classes in it may be left out."""
 
     def __call__(self, part: PricedPart, *left_out: type) -> Netlist[M]: ...
@@ -78,7 +78,7 @@ def netlist(part: PricedPart, *left_out: type) -> Netlist[Module]:
     )
 
 
-def converted(component: wiring.Component, *left_out: type) -> tuple[dict[str, str], dict[str, Place]]:
+def converted(component: wiring.Component, *left_out: type) -> tuple[dict[str, str], dict[str, OutlinedPart]]:
     """RTLIL of each module by name, and what was left out by the type of the cell that stands there."""
     outline = Outline(*left_out)
     restart = Signal(name="restart")
@@ -90,7 +90,7 @@ def converted(component: wiring.Component, *left_out: type) -> tuple[dict[str, s
     return _modules(text), {place.cell: place for place in outline.places}
 
 
-def with_all_inside(name: str, texts: Mapping[str, str], places: Mapping[str, Place]) -> str:
+def with_all_inside(name: str, texts: Mapping[str, str], places: Mapping[str, OutlinedPart]) -> str:
     """RTLIL of a module and of all in it, with a black box for each part that was left out."""
     wanted, found = [name], {}
     while wanted:
@@ -125,7 +125,7 @@ def _instances(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield kind, f"{name}.{own}"
 
 
-def _place_ports(place: Place) -> str:
+def _place_ports(place: OutlinedPart) -> str:
     lines = [
         f"  wire width {port.bits} {'output' if port.is_output else 'input'} {number} \\{port.name}"
         for number, port in enumerate(place.ports, 1)

@@ -25,7 +25,7 @@ from amaranth.lib import wiring
 
 from tilewright.codesign.price.netlist import Netlist, PricedPart, made
 from tilewright.isa.rare_collection import rare_collection
-from tilewright.rtl.outline import Outline, Place
+from tilewright.rtl.outline import Outline, OutlinedPart
 
 FLIP_FLOP, ENTRY, MUX = 6.5, 8.5, 2.3
 """Gate equivalents of a bit that is kept, of a bit of a storage that is kept until it is written, and of a choice."""
@@ -90,7 +90,7 @@ def sketch_apart(
         fragments = list(_fragments("top", Fragment.get(whole, outline), False))
     places = {place.cell: place for place in outline.places}
     modules: list[Sketch] = []
-    found: dict[str, Place] = {}
+    found: dict[str, OutlinedPart] = {}
     for path, fragment, is_inner_restarted in fragments:
         if not isinstance(fragment, Instance):
             modules.append(Sketch(path, _count(fragment)))
@@ -141,7 +141,7 @@ def _fragments(path: str, fragment: Fragment, is_restarted: bool) -> Iterator[tu
 
 
 def _count(fragment: Fragment) -> Count:
-    kept, walk = SignalSet(), _Walk()
+    kept, walk = SignalSet(), _GateWalk()
     for domain, statements in fragment.statements.items():
         for statement in statements:
             walk.add_statement(statement)
@@ -164,7 +164,7 @@ def _storage(memory: MemoryInstance) -> Count:
     return Count(gates, bits * depth + registers, crc32(repr((bits, depth, ports, further)).encode()))
 
 
-class _Walk:
+class _GateWalk:
     """The gates of all operators of a module; an operator with several readers is there once.
 
     `facts` are what was met on the way: equal ones are of equal logic.

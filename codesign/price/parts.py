@@ -9,7 +9,7 @@ from amaranth.hdl import Const, Module, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.codesign.price.netlist import Bill, M, Reader
+from tilewright.codesign.price.netlist import Bill, M, NetlistReader
 from tilewright.codesign.price.storage import times, whole
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
@@ -25,7 +25,7 @@ REGISTER_BITS = 8
 # -- lanes -------------------------------------------------------------------------------------------------------------
 
 
-def lanes(read: Reader[M], machine: Machine, engine: Engine) -> Bill[M]:
+def lanes(read: NetlistReader[M], machine: Machine, engine: Engine) -> Bill[M]:
     """A vector engine's datapath: each further lane costs what the second one does; trees across lanes come once."""
     one = read(VectorDatapath(machine.with_lanes(1), engine), LaneTree)
     count = engine.vector.lanes
@@ -82,7 +82,7 @@ class ProcessingElement(wiring.Component):
         return m
 
 
-class Registers(wiring.Component):
+class RegisterRow(wiring.Component):
     """A row of flip-flops."""
 
     def __init__(self, bits: int) -> None:
@@ -94,10 +94,10 @@ class Registers(wiring.Component):
         return m
 
 
-def array(read: Reader[M], like: SystolicArray) -> Bill[M]:
+def array(read: NetlistReader[M], like: SystolicArray) -> Bill[M]:
     """Processing elements by the width of their sums, and the registers around them."""
     selecting = like.cols - 1 if like.can_transpose else 0  # elements of a row that are not on the diagonal
-    bill = times(bits_around(like) / REGISTER_BITS, whole(read, partial(Registers, REGISTER_BITS)))
+    bill = times(bits_around(like) / REGISTER_BITS, whole(read, partial(RegisterRow, REGISTER_BITS)))
     for _, group in groupby(range(like.rows), key=lambda row: _sum_bits(like, row)):
         rows = list(group)
         for selects, count in ((False, like.cols - selecting), (True, selecting)):

@@ -16,7 +16,7 @@ from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.remembered import remembered_sketch
 from tilewright.codesign.price.storage import StorageOptions
 from tilewright.codesign.price.synthesis import Cost, Synthesis
-from tilewright.codesign.price.unit import ESTIMATED, FITTED, SYNTHESISED, Unit
+from tilewright.codesign.price.unit import ESTIMATED, FITTED, SYNTHESISED, PricedUnit
 from tilewright.codesign.price.units import UNITS, UnitParts, unit_parts
 from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.machine import Machine
@@ -32,7 +32,7 @@ class Price:
     is_exact: bool
     yosys: str
     script_hash: str
-    units: tuple[Unit, ...]  # largest first
+    units: tuple[PricedUnit, ...]  # largest first
     memories: tuple[MemoryPrice, ...]  # in file order
     queues: tuple[MemoryPrice, ...]  # those whose entries take less in macros than in flip-flops
     fitted_to: str | None = None  # the machine of other sizes whose price says what these cost
@@ -49,11 +49,11 @@ class Price:
         """Logic in gate equivalents."""
         return area_um2 / self.process.gate.area_um2
 
-    def share(self, unit: Unit) -> float:
+    def share(self, unit: PricedUnit) -> float:
         """Of the logic."""
         return unit.area_um2 / self.logic_um2
 
-    def unit(self, name: str) -> Unit:
+    def unit(self, name: str) -> PricedUnit:
         return next(unit for unit in self.units if unit.name == name)
 
 
@@ -124,7 +124,7 @@ def _logic(
             queues += [macros] if macros is not None else []
         if cost.area_um2 > 0:
             basis = ESTIMATED if unit.is_estimated and bases[name] == SYNTHESISED else bases[name]
-            units.append(Unit(name, cost.area_um2, round(cost.flip_flops), multipliers.get(name, 0), basis))
+            units.append(PricedUnit(name, cost.area_um2, round(cost.flip_flops), multipliers.get(name, 0), basis))
     return Logic(tuple(sorted(units, key=lambda unit: -unit.area_um2)), tuple(queues), costs, counts)
 
 

@@ -13,7 +13,7 @@ from amaranth.lib.memory import Memory, ReadPort
 from amaranth.lib.wiring import In, Out
 
 from tilewright.codesign.price.macros import MemoryPrice, storage_price
-from tilewright.codesign.price.netlist import Bill, M, PricedPart, Reader
+from tilewright.codesign.price.netlist import Bill, M, NetlistReader, PricedPart
 from tilewright.codesign.price.process import Process
 
 LINE_BITS = (16, 48)
@@ -106,11 +106,11 @@ def kind_of(memory: Memory) -> tuple[StorageKind, int]:
     return kind, Shape.cast(memory.shape).width
 
 
-def in_flip_flops(read: Reader[M], kind: StorageKind, bits: int, exact: bool) -> Bill[M]:
+def in_flip_flops(read: NetlistReader[M], kind: StorageKind, bits: int, exact: bool) -> Bill[M]:
     return on_line(read, partial(Entries, kind), bits, exact)
 
 
-def options(read: Reader[M], name: str, memory: Memory, process: Process, exact: bool) -> StorageOptions[M]:
+def options(read: NetlistReader[M], name: str, memory: Memory, process: Process, exact: bool) -> StorageOptions[M]:
     """What the storage of that name may be made of."""
     kind, bits = kind_of(memory)
     macros = storage_price(name, (1, kind.depth, bits), process) if kind.fits_macro else None
@@ -123,7 +123,7 @@ def options(read: Reader[M], name: str, memory: Memory, process: Process, exact:
 # -- a part of some width ----------------------------------------------------------------------------------------------
 
 
-def whole(read: Reader[M], part: PricedPart) -> Bill[M]:
+def whole(read: NetlistReader[M], part: PricedPart) -> Bill[M]:
     """A part as it is."""
     return [(1, module) for module in read(part).modules]
 
@@ -132,7 +132,7 @@ def times(count: float, bill: Bill[M]) -> Bill[M]:
     return [(count * each, module) for each, module in bill]
 
 
-def on_line(read: Reader[M], part: Callable[[int], wiring.Component], bits: int, exact: bool = False) -> Bill[M]:
+def on_line(read: NetlistReader[M], part: Callable[[int], wiring.Component], bits: int, exact: bool = False) -> Bill[M]:
     """A part of that width, in which every bit costs the same: on the line through two widths, unless it is narrow."""
     few, many = LINE_BITS
     if exact or bits <= many:

@@ -14,7 +14,7 @@ from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
-from tilewright.codesign.price.choice import Choice
+from tilewright.codesign.price.choice import HardwareChoices
 from tilewright.codesign.price.clock import STAND_IN_BITS, Clock, MachinePaths, UnitClock
 from tilewright.codesign.price.corners import TYPICAL
 from tilewright.codesign.price.efforts import AREA, FASTEST, SMALLEST, harder
@@ -54,7 +54,7 @@ class Aim:
 def aimed(price: Price, target_mhz: float) -> Aim:
     """What reaches a clock, or comes nearest to it. Raises PriceError where the process has no delays."""
     machine, process, period = price.machine, price.process, 1000 / target_mhz
-    hardware = MachinePaths(machine, process, Choice(effort=FASTEST))
+    hardware = MachinePaths(machine, process, HardwareChoices(effort=FASTEST))
     choice, nearest = _macros(hardware, machine, process, period)
     choice, clock = _least_effort(hardware, choice, max(period, nearest.ns))
     corners = {TYPICAL: clock.mhz}
@@ -84,7 +84,7 @@ def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -
     return "no key of the machine's file"
 
 
-def _macros(fastest: MachinePaths, machine: Machine, process: Process, period: float) -> tuple[Choice, Clock]:
+def _macros(fastest: MachinePaths, machine: Machine, process: Process, period: float) -> tuple[HardwareChoices, Clock]:
     """For each memory the latest macros that reach the period, or the soonest where none do; and the clock with them.
 
     What comes behind a macro is what its longest path takes beyond the macro's own time; it does not change with it.
@@ -99,7 +99,7 @@ def _macros(fastest: MachinePaths, machine: Machine, process: Process, period: f
             if path > period and wanted < now:
                 sooner[name] = wanted
         if not sooner:
-            return Choice(FASTEST, macro_ns=limits), clock
+            return HardwareChoices(FASTEST, macro_ns=limits), clock
         limits |= sooner
 
 
@@ -125,7 +125,7 @@ def _soonest(machine: Machine, process: Process, name: str) -> float:
 # -- effort ------------------------------------------------------------------------------------------------------------
 
 
-def _least_effort(hardware: MachinePaths, choice: Choice, period: float) -> tuple[Choice, Clock]:
+def _least_effort(hardware: MachinePaths, choice: HardwareChoices, period: float) -> tuple[HardwareChoices, Clock]:
     """Each unit with the least effort that reaches the period, which the most effort reaches everywhere."""
     choice = replace(choice, effort=SMALLEST)
     while True:
@@ -163,9 +163,9 @@ def _names(part: wiring.Component) -> tuple[str, ...]:
 # -- area --------------------------------------------------------------------------------------------------------------
 
 
-def _logic_um2(price: Price, hardware: MachinePaths, choice: Choice) -> float:
+def _logic_um2(price: Price, hardware: MachinePaths, choice: HardwareChoices) -> float:
     """The logic of a price, and what it takes more when it is mapped as chosen instead of for area."""
-    chosen, smallest = hardware.with_choice(choice), hardware.with_choice(Choice(effort=AREA))
+    chosen, smallest = hardware.with_choice(choice), hardware.with_choice(HardwareChoices(effort=AREA))
     areas = {cell.name: cell.area_um2 for cell in price.process.cells}
 
     def area(module: Mapped) -> float:

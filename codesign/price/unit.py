@@ -10,7 +10,7 @@ FITTED = "fitted"
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class PricedUnit:
     """Logic under one name. `basis`: SYNTHESISED as it is, ESTIMATED from one of the parts that it repeats, or
     FITTED to the price of a machine of other sizes.
     """

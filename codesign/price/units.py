@@ -9,7 +9,7 @@ from typing import Generic
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
-from tilewright.codesign.price.netlist import Bill, M, Netlist, Reader
+from tilewright.codesign.price.netlist import Bill, M, Netlist, NetlistReader
 from tilewright.codesign.price.parts import array, lanes
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.storage import StorageOptions, options, whole
@@ -53,7 +53,7 @@ class UnitParts(Generic[M]):
     is_estimated: bool = False
 
 
-def unit_parts(read: Reader[M], machine: Machine, process: Process, exact: bool) -> dict[str, UnitParts[M]]:
+def unit_parts(read: NetlistReader[M], machine: Machine, process: Process, exact: bool) -> dict[str, UnitParts[M]]:
     """The parts of each unit, on-chip memories left out."""
     found = read(Npu(machine), *REPEATED)
     queues = _queues(found, machine)
@@ -110,7 +110,7 @@ def _inside(path: str) -> str:
     return path.removeprefix("top").removeprefix(".")
 
 
-def _estimate(read: Reader[M], part: wiring.Component, machine: Machine) -> Bill[M]:
+def _estimate(read: NetlistReader[M], part: wiring.Component, machine: Machine) -> Bill[M]:
     match part:
         case SystolicArray():
             return array(read, part)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.points.network import Network
-from tilewright.codesign.require.question import Question
+from tilewright.codesign.require.question import RequiredLimits
 from tilewright.isa.language.numeric import IntegerType
 
 
@@ -31,7 +31,7 @@ def needs_of_all(networks: Sequence[Network], weight: IntegerType) -> Needs:
     return Needs(sum(of.products for of in found), sum(of.weight_bytes for of in found))
 
 
-def least(needs: Needs, asked: Question) -> Least:
+def least(needs: Needs, asked: RequiredLimits) -> Least:
     """1,000 products in 300 cycles are 4 a cycle at least: 3 would take 334 cycles."""
     cycles = asked.cycles
     if cycles is None:

@@ -14,7 +14,7 @@ HERTZ = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RequiredLimits:
     """Limits; None where nothing is asked.
 
     A run is one image through each network, one network after the other: `per_second` of them, at `clock_mhz`. The
@@ -57,7 +57,7 @@ class Question:
 
 def question(
     per_second: float | None, clock_mhz: float | None, area_mm2: float | None, logic_mm2: float | None
-) -> Question:
+) -> RequiredLimits:
     """The question of these limits. Raises QuestionError for one that asks nothing, or that nothing can answer."""
     limits: Mapping[str, tuple[float | None, str]] = {
         "--per-second": (per_second, "runs a second"),
@@ -74,7 +74,7 @@ def question(
         raise QuestionError("the cycles of a run follow from rate and clock: say --clock MHZ, such as --clock 200")
     if per_second is None and clock_mhz is not None:
         raise QuestionError("a clock says nothing without a rate: say --per-second RUNS, or leave --clock out")
-    asked = Question(per_second, clock_mhz, area_mm2, logic_mm2)
+    asked = RequiredLimits(per_second, clock_mhz, area_mm2, logic_mm2)
     if asked.cycles == 0:
         raise QuestionError(f"{asked}: that is less than a cycle for each run; ask for fewer a second")
     return asked

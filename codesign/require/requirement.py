@@ -17,8 +17,8 @@ from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.process import load_process
 from tilewright.codesign.progress import Progress, silent
 from tilewright.codesign.require.least import Least, least, needs_of_all
-from tilewright.codesign.require.question import Question
-from tilewright.codesign.require.walk import Sizes, Walk, cycles_of, host_nodes_of, settings, sizes
+from tilewright.codesign.require.question import RequiredLimits
+from tilewright.codesign.require.walk import AvailableSizes, SizeWalk, cycles_of, host_nodes_of, settings, sizes
 from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.machine.machine import Machine
 
@@ -27,7 +27,7 @@ TOO_SLOW = "too slow"
 
 
 @dataclass(frozen=True)
-class Found:
+class JudgedMachine:
     """A machine, and how far it does what is asked: `misses` says what it does not, in words; nothing if it does.
 
     `settings` are changes of the machine `base`. `cycles` is None where the networks do not run. `figures` are of a
@@ -37,7 +37,7 @@ class Found:
     base: str
     settings: tuple[str, ...]
     machine: Machine
-    sizes: Sizes
+    sizes: AvailableSizes
     cycles: int | None
     rate: float | None  # runs a second
     host_nodes: int
@@ -60,11 +60,11 @@ class Found:
 class Requirement:
     """The answer: `nearest` was found by steps from one of the shipped machines, of which it may be one itself."""
 
-    asked: Question
+    asked: RequiredLimits
     networks: tuple[str, ...]
     least: Least
-    shipped: tuple[Found, ...]  # those that do it first
-    nearest: Found
+    shipped: tuple[JudgedMachine, ...]  # those that do it first
+    nearest: JudgedMachine
     tried: int  # machines that were compiled for
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class Requirement:
 
 def require_machine(
     networks: Sequence[Network],
-    asked: Question,
+    asked: RequiredLimits,
     bases: Sequence[tuple[str, Machine]],
     effort: int = 1,
     with_price: bool = True,
@@ -119,7 +119,7 @@ def require_machine(
     base = make(bench, None)
     tell(f"stepping from {start.base}")
     with Trials(bench, jobs or os.cpu_count() or 1, done, make=make) as running:
-        walk = Walk(bench, running, base, asked)
+        walk = SizeWalk(bench, running, base, asked)
         end = walk.end()
     if with_price:
         tell("pricing the answer by itself" + (", and its clock" if asked.clock_mhz is not None else ""))
@@ -129,7 +129,7 @@ def require_machine(
     return Requirement(asked, names, least(needs, asked), tuple(found), nearest, walk.tried + len(trials) - 1)
 
 
-def _start(shipped: Sequence[Found], trials: dict[str, Trial]) -> Found:
+def _start(shipped: Sequence[JudgedMachine], trials: dict[str, Trial]) -> JudgedMachine:
     """The smallest machine that is fast enough, else the fastest; raises NoAdvice where the networks run on none."""
     able = [found for found in shipped if found.cycles is not None and found.base in trials]
     fewest = min((found.host_nodes for found in able), default=0)
@@ -141,7 +141,7 @@ def _start(shipped: Sequence[Found], trials: dict[str, Trial]) -> Found:
     return min(able, key=_order)
 
 
-def _order(found: Found) -> tuple[bool, float, str]:
+def _order(found: JudgedMachine) -> tuple[bool, float, str]:
     """Those that are fast enough by their size, then the others by their cycles."""
     is_slow = found.cycles is None or TOO_SLOW in found.misses
     by = (found.cycles or float("inf")) if is_slow else (found.memories_mm2 or found.sizes.kib)
@@ -151,15 +151,15 @@ def _order(found: Found) -> tuple[bool, float, str]:
 class _Judge:
     """Says of machines what they miss of what is asked."""
 
-    def __init__(self, asked: Question, with_price: bool) -> None:
+    def __init__(self, asked: RequiredLimits, with_price: bool) -> None:
         self._asked = asked
         self._process = load_process() if with_price else None
 
-    def too_slow(self, name: str, machine: Machine, cycles: int) -> Found:
+    def too_slow(self, name: str, machine: Machine, cycles: int) -> JudgedMachine:
         """A machine that is too slow by bound alone."""
         return self._found(name, machine, None, 0, [f"by bound: {cycles:,} cycles or more"], None, None)
 
-    def of_trial(self, name: str, machine: Machine, trial: Trial) -> Found:
+    def of_trial(self, name: str, machine: Machine, trial: Trial) -> JudgedMachine:
         """A machine as it is, without its logic: that would take a minute for each."""
         memories, misses = self._memories_mm2(machine), self._too_slow(trial)
         limit = self._asked.area_mm2
@@ -167,7 +167,7 @@ class _Judge:
             misses.append(f"its memories take {memories:.3g} mm²")
         return self._found(name, machine, cycles_of(trial), host_nodes_of(trial), misses, memories, None)
 
-    def verified(self, name: str, machine: Machine, trial: Trial) -> Found:
+    def verified(self, name: str, machine: Machine, trial: Trial) -> JudgedMachine:
         """A machine with its own price, and its own clock where one is asked for."""
         misses, asked = self._too_slow(trial), self._asked
         figures = None
@@ -206,7 +206,7 @@ class _Judge:
         misses: Sequence[str],
         memories: float | None,
         figures: MachineFigures | None,
-    ) -> Found:
+    ) -> JudgedMachine:
         rate = None if cycles is None else self._asked.rate(cycles)
         own = sizes(machine)
-        return Found(name, (), machine, own, cycles, rate, host_nodes, memories, figures, tuple(misses))
+        return JudgedMachine(name, (), machine, own, cycles, rate, host_nodes, memories, figures, tuple(misses))

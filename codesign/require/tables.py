@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.codesign.require.requirement import Found, Requirement
+from tilewright.codesign.require.requirement import JudgedMachine, Requirement
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[Any]]]
 """A title, columns and rows."""
@@ -83,20 +83,20 @@ def _is_shown(column: str, found: Requirement) -> bool:
     return column != "mm²" or found.nearest.figures is not None
 
 
-def _row(of: Found, found: Requirement) -> tuple[Any, ...]:
+def _row(of: JudgedMachine, found: Requirement) -> tuple[Any, ...]:
     cycles = "" if of.cycles is None else of.cycles
     rate = "" if of.rate is None else f"{of.rate:,.1f}" if of.rate < 100 else f"{of.rate:,.0f}"
     kib = f"{of.sizes.kib:,.0f}"
     return (of.name, cycles, rate, of.sizes.macs, of.sizes.bus_bytes, kib, _area(of), _does(of, found))
 
 
-def _area(of: Found) -> str:
+def _area(of: JudgedMachine) -> str:
     if of.figures is not None:
         return f"{of.figures.area_mm2:.3g}"
     return "" if of.memories_mm2 is None else f"> {of.memories_mm2:.3g}"
 
 
-def _does(of: Found, found: Requirement) -> str:
+def _does(of: JudgedMachine, found: Requirement) -> str:
     """A machine whose logic is not priced may be too large even so."""
     if of.misses:
         return f"no: {' and '.join(of.misses)}"

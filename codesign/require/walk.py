@@ -15,7 +15,7 @@ from tilewright.codesign.advise.changes import Change, Way, steps
 from tilewright.codesign.advise.trials import Bench, Trial, Trials
 from tilewright.codesign.bounds.least_cycles import products_a_cycle
 from tilewright.codesign.points.evaluate import NetworkFigures
-from tilewright.codesign.require.question import Question
+from tilewright.codesign.require.question import RequiredLimits
 from tilewright.isa.key_kinds import SIZE
 from tilewright.isa.machine.machine import Machine
 
@@ -30,7 +30,7 @@ LEAST_HARM = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class AvailableSizes:
     """What a machine has of what is asked for."""
 
     macs: int  # products a cycle
@@ -38,9 +38,9 @@ class Sizes:
     kib: float  # of its memories
 
 
-def sizes(machine: Machine) -> Sizes:
+def sizes(machine: Machine) -> AvailableSizes:
     kib = sum(memory.bytes for memory in machine.memories.values()) / 1024
-    return Sizes(products_a_cycle(machine), machine.read_bytes, kib)
+    return AvailableSizes(products_a_cycle(machine), machine.read_bytes, kib)
 
 
 def cycles_of(trial: Trial) -> int | None:
@@ -53,10 +53,10 @@ def host_nodes_of(trial: Trial) -> int:
     return sum(of.host_nodes for of in trial.outcomes if isinstance(of, NetworkFigures))
 
 
-class Walk:
+class SizeWalk:
     """Steps of one machine's sizes. A machine that leaves more to the host than the first one is none of them."""
 
-    def __init__(self, bench: Bench, trials: Trials, base: Trial, asked: Question) -> None:
+    def __init__(self, bench: Bench, trials: Trials, base: Trial, asked: RequiredLimits) -> None:
         self._bench = bench
         self._trials = trials
         self._base = base

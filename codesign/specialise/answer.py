@@ -11,7 +11,7 @@ from tilewright.codesign.points.derived import milliseconds
 from tilewright.codesign.points.evaluate import NetworkFigures
 from tilewright.codesign.specialise.candidates import Candidate
 from tilewright.codesign.specialise.choose import Choice, Tried
-from tilewright.codesign.specialise.given import Verdict
+from tilewright.codesign.specialise.given import InstructionVerdict
 from tilewright.codesign.specialise.objective import Objective
 from tilewright.codesign.specialise.predict import Predicted
 from tilewright.codesign.specialise.removals import Removal
@@ -20,7 +20,7 @@ from tilewright.isa.machine.machine import Machine
 
 
 @dataclass(frozen=True)
-class Proposal:
+class InstructionProposal:
     """Candidates by the words that they save, and layers for which no statement was found."""
 
     machine: Machine
@@ -66,7 +66,7 @@ class Clocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class InstructionShare:
     """An instruction in the programs: in how many layers of which networks, and its engine's cycles beside all."""
 
     name: str
@@ -104,7 +104,7 @@ class NetworkEffect:
 class Specialised:
     """The answer: the instructions chosen, what each candidate was worth, and what they are compared with."""
 
-    proposal: Proposal
+    proposal: InstructionProposal
     base: Trial
     tried: tuple[Tried, ...]
     choice: Choice
@@ -114,7 +114,7 @@ class Specialised:
     control: Control | None
     clocks: Clocks | None = None
     removals: tuple[Removal, ...] | None = None  # None where nobody looked
-    given: tuple[Verdict, ...] = ()
+    given: tuple[InstructionVerdict, ...] = ()
     predicted: tuple[Predicted, ...] = ()
 
     @property
@@ -123,7 +123,7 @@ class Specialised:
         return self.objective.saved(self.base, self.choice.trial) if self.choice.chosen else 0.0
 
     @property
-    def shares(self) -> tuple[Share, ...]:
+    def shares(self) -> tuple[InstructionShare, ...]:
         """The chosen instructions in the programs of the networks that had a say."""
         places, total = self.choice.trial.places, sum(of.cycles for of in ran(self.choice.trial))
         found = []
@@ -131,7 +131,7 @@ class Specialised:
             layers = {network: of[name] for network, of in places.items() if name in of}
             busy = sum(sum(of.values()) for of in layers.values())
             share = busy / total if total else 0.0
-            found.append(Share(name, tuple(layers), sum(map(len, layers.values())), busy, share))
+            found.append(InstructionShare(name, tuple(layers), sum(map(len, layers.values())), busy, share))
         return tuple(found)
 
     @property

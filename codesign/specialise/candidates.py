@@ -12,7 +12,7 @@ from tilewright.codesign.advise.changes import Change, Way
 from tilewright.codesign.specialise.observe import memories_of
 from tilewright.codesign.specialise.roles import Roles, roles_of
 from tilewright.codesign.specialise.use import Use
-from tilewright.codesign.specialise.written import RESULT, TABLE, Memories, Operand, Over
+from tilewright.codesign.specialise.written import RESULT, TABLE, Memories, Over, StatementOperand
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS
@@ -139,7 +139,7 @@ def _holds(format: InstructionFormat, reduced: Sequence[int]) -> bool:
     return len(wanted) <= len(most) and all(trip <= held for trip, held in zip(wanted, most, strict=False))
 
 
-def _clause(operand: Operand, kept: Sequence[str], reduce: Sequence[str]) -> str:
+def _clause(operand: StatementOperand, kept: Sequence[str], reduce: Sequence[str]) -> str:
     if operand.clause:
         return operand.clause
     block = f"{operand.block} * " if operand.block > 1 else ""
@@ -150,7 +150,7 @@ def _clause(operand: Operand, kept: Sequence[str], reduce: Sequence[str]) -> str
     return f"{block}{operand.memory}" + (f"[{', '.join(loops)}]" if loops else "")
 
 
-def _in_order(operands: Sequence[Operand], machine: Machine, engine: Engine) -> tuple[Operand, ...]:
+def _in_order(operands: Sequence[StatementOperand], machine: Machine, engine: Engine) -> tuple[StatementOperand, ...]:
     """The order in which most operands read the memory that those of other instructions read at their position.
 
     One reader serves all that stand at one position: each pair of a position and a memory that is new costs a port.
@@ -163,7 +163,7 @@ def _in_order(operands: Sequence[Operand], machine: Machine, engine: Engine) -> 
     streams = [each for each in operands if each.name != TABLE]
     tables = [each for each in operands if each.name == TABLE]
 
-    def new(order: Sequence[Operand]) -> int:
+    def new(order: Sequence[StatementOperand]) -> int:
         return sum((position, operand.memory) not in there for position, operand in enumerate(order))
 
     return (*min(permutations(streams), key=new), *tables)

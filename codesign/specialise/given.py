@@ -24,7 +24,7 @@ KEYS = (PARAMETERS, ENGINES, INSTRUCTIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class InstructionVerdict:
     """What an instruction of a person is worth: alone, and beside the person's others; a variant that is better."""
 
     name: str
@@ -123,7 +123,7 @@ def _candidate(
 
 def verdicts(
     given: Sequence[Candidate], tried: Sequence[Tried], base: Trial, trials: Trials, objective: Objective
-) -> tuple[Verdict, ...]:
+) -> tuple[InstructionVerdict, ...]:
     """What is said of each. The machine with all of them, and without each, is compiled for."""
     alone = {each.candidate.name: each for each in tried}
     able = [each for each in given if alone[each.name].trial is not None]
@@ -133,7 +133,7 @@ def verdicts(
     lost = {one.name: whole - rest for one, rest in zip(able, without, strict=True)}
     others = [each for each in tried if each.candidate not in given]
     return tuple(
-        Verdict(
+        InstructionVerdict(
             one.name,
             alone[one.name].saved(base, objective),
             lost.get(one.name, 0.0),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 
-class Goal(StrEnum):
+class SavedQuantity(StrEnum):
     """What should be less."""
 
     CYCLES = "cycles"
@@ -16,11 +16,11 @@ class Goal(StrEnum):
     AREA = "area"  # cycles times the machine's area: where to cut off
 
 
-ABOUT: Mapping[Goal, str] = {
-    Goal.CYCLES: "cycles",
-    Goal.TIME: "time",
-    Goal.ENERGY: "energy",
-    Goal.ENERGY_DELAY: "energy times time",
-    Goal.AREA: "cycles times area",
+ABOUT: Mapping[SavedQuantity, str] = {
+    SavedQuantity.CYCLES: "cycles",
+    SavedQuantity.TIME: "time",
+    SavedQuantity.ENERGY: "energy",
+    SavedQuantity.ENERGY_DELAY: "energy times time",
+    SavedQuantity.AREA: "cycles times area",
 }
 """The goals in words."""

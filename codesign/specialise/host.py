@@ -8,7 +8,7 @@ from tilewright.codesign.points.network import Network
 from tilewright.codesign.specialise.canonical import canonical
 from tilewright.codesign.specialise.roles import Roles
 from tilewright.codesign.specialise.use import Refused, Use
-from tilewright.codesign.specialise.written import Memories, NotWritten, Writer
+from tilewright.codesign.specialise.written import Memories, NotWritten, StatementWriter
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.levels import Form
 from tilewright.compiler.nest.nest import Nest, NestProgram
@@ -68,7 +68,7 @@ def _missing(
     held = memories.activation
     to_sums = held is None or not held.interval.contains(expr.range)
     try:
-        writer = Writer(nest, program, memories, roles, values=values)
+        writer = StatementWriter(nest, program, memories, roles, values=values)
         written = writer.write(canonical(expr), memories.sums if to_sums else "")
     except NotWritten as error:
         return Refused(network, nest.name, f"`{expr}`: {error}")

@@ -10,7 +10,7 @@ from math import prod
 from tilewright.codesign.advise.effects import ran, runs, runs_alike
 from tilewright.codesign.advise.trials import Trial
 from tilewright.codesign.points.evaluate import NetworkFigures
-from tilewright.codesign.specialise.goal import ABOUT, Goal
+from tilewright.codesign.specialise.goal import ABOUT, SavedQuantity
 
 Figure = Callable[[NetworkFigures], float]
 """One of a network that runs."""
@@ -29,13 +29,13 @@ class Objective:
     counts `host_cycles`; without such a price, trials with other nodes there do not compare, and save nothing.
     """
 
-    goal: Goal = Goal.CYCLES
+    goal: SavedQuantity = SavedQuantity.CYCLES
     weights: Mapping[str, float] = field(default_factory=dict)
     host_cycles: float | None = None
 
     @property
     def needs_clock(self) -> bool:
-        return self.goal in (Goal.TIME, Goal.ENERGY_DELAY)
+        return self.goal in (SavedQuantity.TIME, SavedQuantity.ENERGY_DELAY)
 
     @property
     def about(self) -> str:
@@ -57,7 +57,7 @@ class Objective:
         """What the machine itself makes of that: by its clock, or by its area. Raises NoFigure."""
         old, new = base.figures, trial.figures
         assert old is not None and new is not None
-        if self.goal is Goal.AREA:
+        if self.goal is SavedQuantity.AREA:
             return new.area_mm2 / old.area_mm2
         if not self.needs_clock:
             return 1.0
@@ -76,11 +76,11 @@ class Objective:
     def _by_goal(self, left: Callable[[Figure], float]) -> float:
         """What is left of what the goal is about, from what is left of a figure."""
         match self.goal:
-            case Goal.CYCLES | Goal.TIME | Goal.AREA:
+            case SavedQuantity.CYCLES | SavedQuantity.TIME | SavedQuantity.AREA:
                 return left(self._cycles)
-            case Goal.ENERGY:
+            case SavedQuantity.ENERGY:
                 return left(energy_of)
-            case Goal.ENERGY_DELAY:
+            case SavedQuantity.ENERGY_DELAY:
                 return left(self._cycles) * left(energy_of)
 
     def _cycles(self, of: NetworkFigures) -> float:

@@ -12,7 +12,7 @@ from tilewright.codesign.specialise.canonical import canonical
 from tilewright.codesign.specialise.host import missing_uses
 from tilewright.codesign.specialise.roles import Roles, roles_of
 from tilewright.codesign.specialise.use import Refused, Use
-from tilewright.codesign.specialise.written import Memories, NotWritten, Table, Writer, with_sums
+from tilewright.codesign.specialise.written import Memories, NotWritten, StatementWriter, TableOperand, with_sums
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN
 from tilewright.compiler.levels import Form
 from tilewright.compiler.nest.nest import Nest, NestProgram
@@ -57,7 +57,7 @@ def memories_of(machine: Machine) -> Memories:
     structured = next((o for f in computing for o in f.sources if o.element.fields), None)
     texts = yaml.safe_load(machine.text)["instructions"]
     tables = tuple(
-        Table(str(texts[f.mnemonic]["from"][o.name]), o.memory, o.element.type)
+        TableOperand(str(texts[f.mnemonic]["from"][o.name]), o.memory, o.element.type)
         for f in computing
         for o in f.tables
         if o.element.type is not None
@@ -134,7 +134,7 @@ def _of_cover(
             return
         expr, sums = with_sums(expr, total, SUM), (SUM,)
     try:
-        written = Writer(cover.nest, program, memories, roles, sums).write(canonical(expr))
+        written = StatementWriter(cover.nest, program, memories, roles, sums).write(canonical(expr))
     except NotWritten as error:
         yield Refused(network, cover.nest.name, str(error))
         return
@@ -175,7 +175,7 @@ def _of_channels(
             if words >= cover.cycles:
                 continue
             try:
-                written = Writer(form.nest, form.program, memories, roles, (), blocks).write(canonical(expr))
+                written = StatementWriter(form.nest, form.program, memories, roles, (), blocks).write(canonical(expr))
             except NotWritten as error:
                 yield Refused(network, nest.name, str(error))
                 continue

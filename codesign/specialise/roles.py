@@ -25,7 +25,7 @@ WIDEST = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NumberPlace:
     """Where a number stands: the operation, as which argument, and whether an operand itself stands beside it."""
 
     op: Op
@@ -33,10 +33,10 @@ class Place:
     beside_operand: bool
 
 
-def place_of(parent: Expr, argument: int) -> Place:
+def place_of(parent: Expr, argument: int) -> NumberPlace:
     """The place of an argument; the two of a commutative operation are one place."""
     others = [arg for position, arg in enumerate(parent.args) if position != argument]
-    return Place(
+    return NumberPlace(
         parent.op,
         1 if parent.op.facts.is_commutative else argument,
         any(other.op is Op.SOURCE for other in others),
@@ -47,18 +47,18 @@ def place_of(parent: Expr, argument: int) -> Place:
 class Roles:
     """By place: the names that instructions have there, without an operand's, and the types, narrowest first."""
 
-    names: Mapping[Place, str]
-    types: Mapping[Place, tuple[IntegerType, ...]] = field(default_factory=dict)
+    names: Mapping[NumberPlace, str]
+    types: Mapping[NumberPlace, tuple[IntegerType, ...]] = field(default_factory=dict)
 
-    def name(self, place: Place) -> str:
+    def name(self, place: NumberPlace) -> str:
         return self.names.get(self._known(place), NUMBER)
 
-    def _known(self, place: Place) -> Place:
+    def _known(self, place: NumberPlace) -> NumberPlace:
         """The place, or the one that differs from it only in what stands beside it, if only that is known."""
         other = replace(place, beside_operand=not place.beside_operand)
         return place if place in self.names or other not in self.names else other
 
-    def type_for(self, place: Place, values: Iterable[int]) -> IntegerType:
+    def type_for(self, place: NumberPlace, values: Iterable[int]) -> IntegerType:
         """The narrowest type of the place that holds all values, or else the narrowest of all."""
         least, most = min(values), max(values)
         known = self.types.get(self._known(place), ())
@@ -70,8 +70,8 @@ class Roles:
 
 def roles_of(machine: Machine) -> Roles:
     """The immediates of the machine's instructions that compute."""
-    names: dict[Place, str] = {}
-    types: dict[Place, set[IntegerType]] = {}
+    names: dict[NumberPlace, str] = {}
+    types: dict[NumberPlace, set[IntegerType]] = {}
     for format in formats_with(machine, Role.COMPUTES):
         for node in walk(format.statement.expr):
             for position, arg in enumerate(node.args):

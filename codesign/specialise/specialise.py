@@ -17,7 +17,7 @@ from tilewright.codesign.points.priced import price_of
 from tilewright.codesign.price.clock import Clock
 from tilewright.codesign.price.known_clock import known_clock
 from tilewright.codesign.price.process import load_process
-from tilewright.codesign.specialise.answer import Clocks, Control, Proposal, Specialised
+from tilewright.codesign.specialise.answer import Clocks, Control, InstructionProposal, Specialised
 from tilewright.codesign.specialise.candidates import candidates_of
 from tilewright.codesign.specialise.choose import Choice, choose, try_alone
 from tilewright.codesign.specialise.given import given_candidates, not_given, verdicts
@@ -56,14 +56,14 @@ class Question:
         return Bench(self.machine, self.networks, self.effort, with_price=True, with_clock=self.objective.needs_clock)
 
 
-def propose(networks: Sequence[Network], machine: Machine) -> Proposal:
+def propose(networks: Sequence[Network], machine: Machine) -> InstructionProposal:
     """Candidates for the networks, without trying them. Raises NoAdvice where the machine has no array."""
     try:
         observed = observe(networks, machine)
     except NotWritten as error:
         raise NoAdvice(str(error)) from error
     refused = tuple(dict.fromkeys(observed.refused))
-    return Proposal(machine, tuple(candidates_of(observed.uses, machine)), refused)
+    return InstructionProposal(machine, tuple(candidates_of(observed.uses, machine)), refused)
 
 
 def specialise_machine(

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from tilewright.codesign.advise.effects import name_of
 from tilewright.codesign.price.report import Table
-from tilewright.codesign.specialise.answer import NetworkEffect, Proposal, Specialised
+from tilewright.codesign.specialise.answer import InstructionProposal, NetworkEffect, Specialised
 from tilewright.codesign.specialise.choose import Tried
 from tilewright.simulator.run_profile import Resource
 
 
-def proposal_tables(proposal: Proposal, top: int) -> list[Table]:
+def proposal_tables(proposal: InstructionProposal, top: int) -> list[Table]:
     """The first `top` candidates; empty where there is none."""
     shown = proposal.candidates[:top]
     if not shown:
@@ -22,7 +22,7 @@ def proposal_tables(proposal: Proposal, top: int) -> list[Table]:
     return [(title + _more(len(proposal.candidates), top), columns, rows)]
 
 
-def proposal_lines(proposal: Proposal, top: int) -> Iterator[str]:
+def proposal_lines(proposal: InstructionProposal, top: int) -> Iterator[str]:
     """What each candidate computes, and what no statement was found for."""
     if not proposal.candidates:
         yield "Nothing: no layer takes several instructions that one could replace."

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tilewright.codesign.specialise.roles import Place, Roles, place_of
+from tilewright.codesign.specialise.roles import NumberPlace, Roles, place_of
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.facts import Setting
@@ -33,11 +33,11 @@ class Memories:
     sums: str
     parameters: str
     fields: Element | None  # of a word of parameters
-    tables: tuple[Table, ...]
+    tables: tuple[TableOperand, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableOperand:
     """An operand that is a table, as an instruction of the machine has it: `256 * lut[]`, its memory and elements."""
 
     clause: str
@@ -57,7 +57,7 @@ class Over(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class StatementOperand:
     """A source of a statement: its memory, what moves it, and for a table the whole clause."""
 
     name: str
@@ -72,7 +72,7 @@ class Number:
     """An immediate: its name, its place, and its value in the nest."""
 
     name: str
-    place: Place
+    place: NumberPlace
     value: int
 
 
@@ -81,7 +81,7 @@ class Written:
     """A statement with its operands and numbers; equal texts and operands are one instruction."""
 
     text: str
-    operands: tuple[Operand, ...]
+    operands: tuple[StatementOperand, ...]
     numbers: tuple[Number, ...]
 
 
@@ -91,11 +91,11 @@ class _Waiting:
 
     base: str
     owner: str
-    place: Place
+    place: NumberPlace
     value: int
 
 
-class Writer:
+class StatementWriter:
     """Writes expressions of one nest. `sums` names reads that are sums in the accumulators' memory.
 
     `values` are memories by whose names the expression reads what other instructions have computed for each result.
@@ -113,7 +113,7 @@ class Writer:
     ) -> None:
         self._nest, self._program, self._memories, self._roles = nest, program, memories, roles
         self._sums, self._blocks, self._values = sums, blocks or {}, values
-        self._operands: dict[str, Operand] = {}  # by read; all parameters are one
+        self._operands: dict[str, StatementOperand] = {}  # by read; all parameters are one
         self._fields: dict[str, str] = {}  # read → field of the parameters
         self._numbers: list[_Waiting] = []
 
@@ -204,7 +204,7 @@ class Writer:
             return f"{self._parameters(access)}.{self._field(read, access)}"
         if read in self._blocks or self._is_weight(access):
             self._operands.setdefault(
-                read, Operand(WEIGHTS, self._memories.weights, Over.TAPS, block=self._blocks.get(read, 1))
+                read, StatementOperand(WEIGHTS, self._memories.weights, Over.TAPS, block=self._blocks.get(read, 1))
             )
             return WEIGHTS
         return self._stream(read, self._memory_of(access.tensor))
@@ -223,14 +223,14 @@ class Writer:
     def _stream(self, read: str, memory: str, over: Over = Over.ALL) -> str:
         if read not in self._operands:
             count = sum(operand.name in LETTERS for operand in self._operands.values())
-            self._operands[read] = Operand(LETTERS[count], memory, over, self._blocks.get(read, 1))
+            self._operands[read] = StatementOperand(LETTERS[count], memory, over, self._blocks.get(read, 1))
         return self._operands[read].name
 
     def _parameters(self, access: Access) -> str:
         """One word has all parameters: raises NotWritten where some are of channels that are reduced, others not."""
         reduced = {loop.name for loop in self._nest.loops if loop.is_reduce}
         over = Over.REDUCED if {name for name, _ in access.index[0].terms} & reduced else Over.CHANNEL
-        known = self._operands.setdefault(PARAMETERS, Operand(PARAMETERS, self._memories.parameters, over))
+        known = self._operands.setdefault(PARAMETERS, StatementOperand(PARAMETERS, self._memories.parameters, over))
         if known.over is not over:
             raise NotWritten("it takes parameters of the channels that it reduces and of others")
         return PARAMETERS
@@ -265,7 +265,7 @@ class Writer:
             raise NotWritten("each channel has a table of its own")
         if any(of.name == TABLE and key != read for key, of in self._operands.items()):
             raise NotWritten("it looks up in two tables")
-        self._operands[read] = Operand(TABLE, table.memory, Over.NONE, clause=table.clause)
+        self._operands[read] = StatementOperand(TABLE, table.memory, Over.NONE, clause=table.clause)
         return TABLE
 
 

@@ -18,7 +18,7 @@ DEGREES: Mapping[str, str] = {
 """In the order in which they are tested, with what each of them says of a machine."""
 
 
-class Outcome(Enum):
+class TestOutcome(Enum):
     """A machine holds, or fails; or it could not be tested here."""
 
     HOLDS = "holds"
@@ -30,21 +30,21 @@ class Outcome(Enum):
 class Verdict:
     """The outcome of a test, and what it found in a few words."""
 
-    outcome: Outcome
+    outcome: TestOutcome
     text: str
 
     @property
     def fails(self) -> bool:
-        return self.outcome is Outcome.FAILS
+        return self.outcome is TestOutcome.FAILS
 
 
 def holds(text: str) -> Verdict:
-    return Verdict(Outcome.HOLDS, text)
+    return Verdict(TestOutcome.HOLDS, text)
 
 
 def fails(text: str) -> Verdict:
-    return Verdict(Outcome.FAILS, text)
+    return Verdict(TestOutcome.FAILS, text)
 
 
 def not_done(text: str) -> Verdict:
-    return Verdict(Outcome.NOT_DONE, text)
+    return Verdict(TestOutcome.NOT_DONE, text)

@@ -23,7 +23,7 @@ from tilewright.codesign.verify.verdict import (
     DEGREES,
     PROOF,
     RTL,
-    Outcome,
+    TestOutcome,
     Verdict,
     fails,
     holds,
@@ -38,7 +38,7 @@ CompareBits = Callable[[Network, Machine, int], Verdict]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PointVerdict:
     """The verdict on a point at a degree."""
 
     label: str
@@ -48,7 +48,7 @@ class Finding:
 
 def verify(
     folder: Path, space: Space, labels: Sequence[str], degrees: Sequence[str], compare_bits: CompareBits
-) -> Iterator[Finding]:
+) -> Iterator[PointVerdict]:
     """Verify points of a study, or its front and some dropped points; what is known already is not tested again.
 
     Of a dropped point the bound is tested, of others all else. A test that could not be done is not kept. Raises
@@ -71,9 +71,9 @@ def verify(
                 verdict = verdicts(study, entry).get(degree)
                 if verdict is None:
                     verdict = subject.verdict(degree)
-                    if verdict.outcome is not Outcome.NOT_DONE:
+                    if verdict.outcome is not TestOutcome.NOT_DONE:
                         store.add(verified_line(study, entry, degree, verdict))
-                yield Finding(entry.label, degree, verdict)
+                yield PointVerdict(entry.label, degree, verdict)
 
 
 def _is_of(degree: str, entry: Entry) -> bool:
@@ -131,7 +131,7 @@ class _Subject:
     def _bits(self) -> Verdict:
         """All networks: the first that fails, or was not compared, stands for them."""
         verdicts = {each.name: self._compare_bits(each, self._machine, self._space.effort) for each in self._networks}
-        for outcome, make in ((Outcome.FAILS, fails), (Outcome.NOT_DONE, not_done)):
+        for outcome, make in ((TestOutcome.FAILS, fails), (TestOutcome.NOT_DONE, not_done)):
             for name, verdict in verdicts.items():
                 if verdict.outcome is outcome:
                     return make(f"{name}: {verdict.text}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.columns.join import with_joined_columns
-from tilewright.compiler.columns.proposal import Joined, Proposal, proposals
+from tilewright.compiler.columns.proposal import ColumnProposal, Joined, proposals
 from tilewright.compiler.graph.graph import Graph
 from tilewright.isa.machine.machine import Machine
 
@@ -21,10 +21,10 @@ MOST_TRIED = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredColumns:
     """A proposal, and the exact cycles of the layers around it as they are and with joined columns."""
 
-    proposal: Proposal
+    proposal: ColumnProposal
     before: int | None
     after: int | None
 
@@ -41,9 +41,9 @@ def join_columns(graph: Graph, machine: Machine, measure: Measure) -> Graph:
     return graph
 
 
-def measured(graph: Graph, machine: Machine, measure: Measure) -> list[Measured]:
+def measured(graph: Graph, machine: Machine, measure: Measure) -> list[MeasuredColumns]:
     """The best proposals with their cycles. After one that is worth it, no other about the same tensors is measured."""
-    found: list[Measured] = []
+    found: list[MeasuredColumns] = []
     decided: set[str] = set()
     single: dict[Joined, int | None] = {}  # other numbers of columns may be proposed for the same tensors
     for proposal in proposals(graph, machine)[:MOST_TRIED]:
@@ -53,7 +53,7 @@ def measured(graph: Graph, machine: Machine, measure: Measure) -> list[Measured]
         joined = with_joined_columns(region, proposal.joined, proposal.factor)
         if proposal.joined not in single:
             single[proposal.joined] = measure(region)
-        found.append(Measured(proposal, single[proposal.joined], measure(joined)))
+        found.append(MeasuredColumns(proposal, single[proposal.joined], measure(joined)))
         if found[-1].is_worth:
             decided |= proposal.joined
     return found

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.columns.proposal import Joined
-from tilewright.compiler.columns.reach import Reach, joined_weights, reach_of
+from tilewright.compiler.columns.reach import ColumnReach, joined_weights, reach_of
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.convolutions import model_macs, zeros_of
 from tilewright.compiler.graph.graph import (
@@ -61,7 +61,7 @@ class _Joining:
         bias = [b and self._constant(b, np.tile(self._graph.constants[b], after), after) for b in bias]
         return replace(conv, inputs=(x, w, *bias), attributes={**conv.attributes, **self._window(conv, reach)})
 
-    def _window(self, conv: Operator, reach: Reach) -> Mapping[str, Attribute]:
+    def _window(self, conv: Operator, reach: ColumnReach) -> Mapping[str, Attribute]:
         """The attributes of a convolution that differ with joined columns."""
         attributes, width = conv.attributes, self._graph.tensors[conv.inputs[0]].shape[COLUMN] // reach.before
         columns = self._graph.tensors[conv.outputs[0]].shape[COLUMN]

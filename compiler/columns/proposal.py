@@ -26,7 +26,7 @@ Joined = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ColumnProposal:
     """Tensors of which so many columns are joined, and by how many cycles the layers around them should be faster."""
 
     joined: Joined
@@ -34,16 +34,16 @@ class Proposal:
     saved: int
 
 
-def proposals(graph: Graph, machine: Machine) -> list[Proposal]:
+def proposals(graph: Graph, machine: Machine) -> list[ColumnProposal]:
     """What seems worth joining, the best first. Each can be taken alone; two may be about the same tensors."""
-    found, factor = list[Proposal](), 2
+    found, factor = list[ColumnProposal](), 2
     while factor <= max(machine.array.cols, machine.lanes):
-        found += _Search(graph, machine, factor).found()
+        found += _ColumnSearch(graph, machine, factor).found()
         factor *= 2
     return sorted(found, key=lambda each: (-each.saved, each.factor, sorted(each.joined)))
 
 
-class _Search:
+class _ColumnSearch:
     """Looks for the tensors of which `factor` columns are best joined."""
 
     def __init__(self, graph: Graph, machine: Machine, factor: int) -> None:
@@ -54,7 +54,7 @@ class _Search:
         self._costs: dict[tuple[str, bool, bool], int] = {}
         self._hosts = frozenset(graph.outputs.values())
 
-    def found(self) -> list[Proposal]:
+    def found(self) -> list[ColumnProposal]:
         """What each convolution with few channels asks for, as long as that saves cycles, in pieces that touch."""
         joined: Joined = frozenset()
         for conv in filter(self._has_few_channels, self._graph.operators):
@@ -63,7 +63,7 @@ class _Search:
                 if more is not None and self._cost(more) < self._cost(joined):
                     joined = more
         pieces = list(self._pieces(joined))
-        return [Proposal(piece, self._factor, self._cost(frozenset()) - self._cost(piece)) for piece in pieces]
+        return [ColumnProposal(piece, self._factor, self._cost(frozenset()) - self._cost(piece)) for piece in pieces]
 
     def _has_few_channels(self, operator: Operator) -> bool:
         if operator.kind != "conv" or operator.inputs[1] not in self._graph.constants:

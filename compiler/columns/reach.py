@@ -13,7 +13,7 @@ from tilewright.compiler.graph.graph import COLUMN, Graph, Operator
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ColumnReach:
     """The columns that a convolution reads: `before` of its input are joined, and `after` of its result."""
 
     before: int
@@ -49,14 +49,16 @@ class Reach:
         return (self.kernel, self.stride, self.pad) == (1, 1, 0) and self.before == self.after
 
 
-def reach_of(conv: Operator, graph: Graph, before: int, after: int) -> Reach:
+def reach_of(conv: Operator, graph: Graph, before: int, after: int) -> ColumnReach:
     """The reach of a convolution with constant weights, with so many columns joined before and after it."""
     attributes = conv.attributes
     kernel = graph.constants[conv.inputs[1]].shape[COLUMN]
-    return Reach(before, after, kernel, attributes["strides"][1], attributes["pads"][1], attributes["dilations"][1])
+    return ColumnReach(
+        before, after, kernel, attributes["strides"][1], attributes["pads"][1], attributes["dilations"][1]
+    )
 
 
-def joined_weights(weights: NDArray[Any], zero: NDArray[Any], group: int, reach: Reach) -> NDArray[Any]:
+def joined_weights(weights: NDArray[Any], zero: NDArray[Any], group: int, reach: ColumnReach) -> NDArray[Any]:
     """[after · O, before · I, R, taps] of [O, I / group, R, S]; of [O, I / group, R, 1] where groups stay groups.
 
     `zero` [O] is the integer that means 0 for each output channel.

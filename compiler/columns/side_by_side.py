@@ -23,7 +23,7 @@ from tilewright.compiler.columns.proposal import MOST_WEIGHTS
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL, TAKEN, Graph, Operator, Quantization, TensorType, stored_shape
 from tilewright.compiler.simplify.rewrite import drop_dead_code
-from tilewright.compiler.simplify.weights import Weights
+from tilewright.compiler.simplify.weights import ConstantTensor
 from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.isa.machine.machine import Machine
 
@@ -185,7 +185,7 @@ def _real_bias(graph: Graph, conv: Operator) -> NDArray[np.float64]:
     name = conv.inputs[2] if len(conv.inputs) > 2 else ""
     if not name:
         return np.zeros(graph.constants[conv.inputs[1]].shape[0])
-    return Weights(graph.constants[name], graph.tensors[name].quantization).real
+    return ConstantTensor(graph.constants[name], graph.tensors[name].quantization).real
 
 
 def _firsts(graph: Graph, convs: Convs) -> Mapping[str, int]:

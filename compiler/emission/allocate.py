@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.compiler.emission.banks import BankedMemory, legal_address
+from tilewright.compiler.emission.banks import MemoryBanks, legal_address
 from tilewright.compiler.emission.contention import contention
 from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes, live_lower_bound
 from tilewright.compiler.emission.packing import height, pack
@@ -44,7 +44,7 @@ def allocate(program: TileProgram, starts: Integers | None = None) -> Placement:
     remarks: dict[str, str] = {}
     for memory in program.machine.memories.values():
         items = _waiting_in(memory.name, lifetimes)
-        banked = BankedMemory(memory.name, memory.stretch_words, memory.stretches)
+        banked = MemoryBanks(memory.name, memory.stretch_words, memory.stretches)
         ring = place_in_ring(banked, items, contending)
         if ring is None:
             packed = pack(items, banked.bank_words)
@@ -75,7 +75,7 @@ def _waiting_in(place: str, lifetimes: Sequence[Lifetime]) -> list[Lifetime]:
 
 
 def _require_fit(
-    program: TileProgram, memory: BankedMemory, items: Sequence[Lifetime], placed: Mapping[str, int]
+    program: TileProgram, memory: MemoryBanks, items: Sequence[Lifetime], placed: Mapping[str, int]
 ) -> None:
     """Raise DoesNotFit of the first buffer that ends beyond the memory, or that no bank holds."""
     for item in sorted(items, key=lambda life: life.first):

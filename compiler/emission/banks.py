@@ -14,7 +14,7 @@ REUSE_DISTANCE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class BankedMemory:
+class MemoryBanks:
     """A memory on chip: `banks` banks of `bank_words` words each; all places are one bank if interleaved."""
 
     name: str

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from tilewright.compiler.emission.ahead import Mix
 from tilewright.compiler.emission.kernels.marks import NEVER
-from tilewright.compiler.emission.stepping import Merged, Section, Step, Stepping, Steps
+from tilewright.compiler.emission.stepping import LayerSpan, Merged, ScheduleStep, Stepping, Steps
 from tilewright.isa.machine.engine import Dma, Engine
 
 LAYERS_BESIDE = 2
 """So many layers behind the one in front may be begun."""
 
 
-def one_by_one(section: Section) -> Merged:
+def one_by_one(section: LayerSpan) -> Merged:
     """Each engine keeps the order of its operations."""
     state, queues = Stepping(section), dict[Engine, Steps]()
     for steps in state.layers:
@@ -30,7 +30,7 @@ def one_by_one(section: Section) -> Merged:
     return state.merged
 
 
-def balanced(section: Section) -> Merged:
+def balanced(section: LayerSpan) -> Merged:
     """The layer in front goes first, unless an engine would stand still: then that goes first which gives it most work.
 
     Example, a layer of products of which the vector engine has little to do, and behind it one of which it has much: as
@@ -61,7 +61,7 @@ def balanced(section: Section) -> Merged:
     return state.merged
 
 
-def _gives(by_layer: Sequence[Mapping[Engine, Steps]], section: Section) -> list[dict[Engine, float]]:
+def _gives(by_layer: Sequence[Mapping[Engine, Steps]], section: LayerSpan) -> list[dict[Engine, float]]:
     """For each layer and computing engine, the cycles of work for others that each of its own cycles there gives.
 
     Layers behind it of which the engine has nothing to do count as well.
@@ -88,7 +88,7 @@ def _gives(by_layer: Sequence[Mapping[Engine, Steps]], section: Section) -> list
     return gives
 
 
-def row_by_row(section: Section) -> Merged:
+def row_by_row(section: LayerSpan) -> Merged:
     """All layers that may run beside each other go on together: each engine takes what has come least far."""
     state = Stepping(section)
     by_layer = [_by_engine(steps, section) for steps in state.layers]
@@ -106,7 +106,7 @@ def row_by_row(section: Section) -> Merged:
     return state.merged
 
 
-def front_first(section: Section) -> Merged:
+def front_first(section: LayerSpan) -> Merged:
     """The layer in front goes first; others take an engine for which it has nothing to do.
 
     An operation of a layer behind needs all that it reads, and words that stay free until its turn.
@@ -123,7 +123,7 @@ def front_first(section: Section) -> Merged:
     return state.merged
 
 
-def _by_engine(steps: Sequence[Step], section: Section) -> dict[Engine, Steps]:
+def _by_engine(steps: Sequence[ScheduleStep], section: LayerSpan) -> dict[Engine, Steps]:
     """The steps of a layer by their engine, with the progress of each."""
     queues: dict[Engine, Steps] = {}
     for step in steps:
@@ -140,13 +140,13 @@ def _by_engine(steps: Sequence[Step], section: Section) -> dict[Engine, Steps]:
 class _Stream:
     """The steps of a layer; `next_of` has, for each step, the next operation of each engine from there on."""
 
-    steps: Sequence[Step]
+    steps: Sequence[ScheduleStep]
     next_of: Sequence[Mapping[Engine, int]]
     at: int = 0
     late: int | None = None  # cycles by which the last step came later than in the order of layers
 
     @staticmethod
-    def of(steps: Sequence[Step], engines: Sequence[Engine]) -> _Stream:
+    def of(steps: Sequence[ScheduleStep], engines: Sequence[Engine]) -> _Stream:
         next_of: list[Mapping[Engine, int]] = []
         following: dict[Engine, int] = {}
         for step in reversed(steps):
@@ -159,7 +159,7 @@ class _Stream:
         return self.at == len(self.steps)
 
     @property
-    def step(self) -> Step:
+    def step(self) -> ScheduleStep:
         """The one whose turn it is."""
         return self.steps[self.at]
 
@@ -190,7 +190,7 @@ def _wanted(engine: Engine, streams: Sequence[_Stream], in_order: Sequence[int])
     )
 
 
-MERGES: Mapping[Mix, Callable[[Section], Merged]] = {
+MERGES: Mapping[Mix, Callable[[LayerSpan], Merged]] = {
     Mix.BALANCED: balanced,
     Mix.FRONT_FIRST: front_first,
     Mix.ROW_BY_ROW: row_by_row,

@@ -19,8 +19,8 @@ from itertools import pairwise
 from tilewright.compiler.emission.ahead import Mix
 from tilewright.compiler.emission.dependences import Dependences
 from tilewright.compiler.emission.merge import LAYERS_BESIDE, MERGES, one_by_one
-from tilewright.compiler.emission.room import Residents
-from tilewright.compiler.emission.stepping import Merged, Section
+from tilewright.compiler.emission.room import BuffersOnChip
+from tilewright.compiler.emission.stepping import LayerSpan, Merged
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.templates.work import Work
 
@@ -44,7 +44,7 @@ class Overlap:
 
 def overlapped(
     layers: Sequence[int], engines: Sequence[Engine], durations: Sequence[Work], before: Dependences,
-    residents: Residents, in_order: Sequence[int], kept: Container[int] = (), mix: Mix | None = None,
+    residents: BuffersOnChip, in_order: Sequence[int], kept: Container[int] = (), mix: Mix | None = None,
     in_pieces: Container[int] = (),
 ) -> Overlap | None:  # fmt: skip
     """Another order of the operations that keeps all dependences; None if it would save too little.
@@ -61,7 +61,7 @@ def overlapped(
     numbers = sorted(set(layers))
     for group in _groups(fronts):
         span = range(bisect_left(layers, numbers[group.start]), bisect_right(layers, numbers[group.stop - 1]))
-        section = Section(
+        section = LayerSpan(
             layers, engines, durations, before, residents, in_order, span, fronts[group.start : group.stop]
         )
         has_pieces = any(number in in_pieces for number in numbers[group.start : group.stop])
@@ -127,7 +127,7 @@ def _groups(fronts: Sequence[bool]) -> list[range]:
     return groups
 
 
-def _stretches(section: Section, merge: Callable[[Section], Merged]) -> list[_Stretch]:
+def _stretches(section: LayerSpan, merge: Callable[[LayerSpan], Merged]) -> list[_Stretch]:
     """A mixed order, cut wherever all layers so far are done and none behind them is begun."""
     as_they_are, merged = one_by_one(section).starts, merge(section)
     layers, span = section.layers, section.span

@@ -13,7 +13,7 @@ from itertools import chain
 
 import numpy as np
 
-from tilewright.compiler.emission.banks import NOWHERE, REUSE_DISTANCE, BankedMemory, legal_address
+from tilewright.compiler.emission.banks import NOWHERE, REUSE_DISTANCE, MemoryBanks, legal_address
 from tilewright.compiler.emission.contention import Contention
 from tilewright.compiler.emission.kernels.ring import DONE, LOOKAHEAD, fill
 from tilewright.compiler.emission.lifetimes import Lifetime
@@ -38,7 +38,7 @@ class RingPlaces:
     crowded: tuple[str, ...] = ()
 
 
-def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime], contention: Contention) -> RingPlaces | None:
+def place_in_ring(memory: MemoryBanks, items: Sequence[Lifetime], contention: Contention) -> RingPlaces | None:
     """Addresses in banks that others do not use at the same time (`contention`), and there on words long free.
 
     An address that would leave no gap for a large buffer that is still to come while this one lives is avoided, too.
@@ -49,7 +49,7 @@ def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime], contention: C
     crowded: frozenset[int] = frozenset()
     reach = 0
     while True:
-        ring = _Ring(memory, items, contention, crowded)
+        ring = _PlacedBuffers(memory, items, contention, crowded)
         stuck = ring.fill()
         if stuck is None:
             return ring.places()
@@ -60,11 +60,11 @@ def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime], contention: C
         reach = max(REUSE_DISTANCE, WIDER * reach)
 
 
-class _Ring:
+class _PlacedBuffers:
     """A memory with the buffers that have a place so far."""
 
     def __init__(
-        self, memory: BankedMemory, items: Sequence[Lifetime], contention: Contention, crowded: frozenset[int]
+        self, memory: MemoryBanks, items: Sequence[Lifetime], contention: Contention, crowded: frozenset[int]
     ) -> None:
         """`crowded`: the positions of buffers that go where there is room, in any bank."""
         self._memory = memory

@@ -53,8 +53,8 @@ class RoomColumns(NamedTuple):
     turn: Integers
 
 
-class Residents:
-    """The buffers on chip of a program, and which operations name them; alike for every `Room` of the program."""
+class BuffersOnChip:
+    """The buffers on chip of a program, and which operations name them; alike for every `FreeWords` of the program."""
 
     def __init__(self, program: TileProgram, eighths: int = EIGHTHS) -> None:
         """`eighths`: as `Ahead` says."""
@@ -87,14 +87,14 @@ def _names(program: TileProgram) -> list[dict[str, None]]:
     return [dict.fromkeys([base.buffer for base in operation.bases.values()]) for operation in program.operations]
 
 
-class Room:
+class FreeWords:
     """Words that are taken and given back as operations start; a buffer takes its words with its first operation.
 
     The order can always be completed: an operation ahead of its turn takes words only where they stay free until its
     turn, if all others followed in the program's own order.
     """
 
-    def __init__(self, residents: Residents) -> None:
+    def __init__(self, residents: BuffersOnChip) -> None:
         of = self._residents = residents
         memories, buffers, operations = len(of.memories), len(of.size), len(of.begins) - 1
         self.columns = RoomColumns(

@@ -9,7 +9,7 @@ from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.banks import legal_address
 from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
-from tilewright.compiler.rules import Fault, Rule, of_part
+from tilewright.compiler.rules import Rule, RuleViolation, of_part
 from tilewright.compiler.tile.program import WORKSPACE, TileBuffer, TileProgram, engines
 from tilewright.compiler.tile.rules import RULES, buffer_fault, operation_fault
 
@@ -27,11 +27,11 @@ def _sizes(tiles: TileProgram, placement: Placement) -> Mapping[str, int]:
     return {**memories, WORKSPACE: placement.workspace_bytes}
 
 
-def _addresses(placed: Placed) -> Iterator[Fault]:
+def _addresses(placed: Placed) -> Iterator[RuleViolation]:
     tiles, placement = placed.tiles, placed.placement
     limit = 1 << tiles.machine.dram.offset_bits
     if not 0 <= placement.workspace_bytes <= limit:
-        yield Fault(None, f"workspace_bytes = {placement.workspace_bytes}", "", f"0 to {limit}")
+        yield RuleViolation(None, f"workspace_bytes = {placement.workspace_bytes}", "", f"0 to {limit}")
     sizes = _sizes(tiles, placement)
     for buffer in _named(tiles):
         address = placement.addresses.get(buffer.name)
@@ -45,7 +45,7 @@ def _addresses(placed: Placed) -> Iterator[Fault]:
             yield buffer_fault(buffer, fact)
 
 
-def _banks(placed: Placed) -> Iterator[Fault]:
+def _banks(placed: Placed) -> Iterator[RuleViolation]:
     memories = placed.tiles.machine.memories
     for buffer in _named(placed.tiles):
         if buffer.place in memories:
@@ -55,7 +55,7 @@ def _banks(placed: Placed) -> Iterator[Fault]:
                 yield buffer_fault(buffer, f"address {address} is not aligned, or crosses banks", f"{legal}")
 
 
-def _overlaps(placed: Placed) -> Iterator[Fault]:
+def _overlaps(placed: Placed) -> Iterator[RuleViolation]:
     """Of each place, the buffers that are alive, as operations follow each other."""
     alive: dict[str, list[Lifetime]] = {}
     addresses = placed.placement.addresses
@@ -73,7 +73,7 @@ def _overlaps(placed: Placed) -> Iterator[Fault]:
         alive[buffer.place] = [*others, life]
 
 
-def _waits(ordered: OrderedTiles) -> Iterator[Fault]:
+def _waits(ordered: OrderedTiles) -> Iterator[RuleViolation]:
     tiles, earlier = ordered.tiles, Counter[str]()
     steps = zip(tiles.operations, engines(tiles), ordered.waits, strict=True)
     for index, (operation, engine, wait) in enumerate(steps):

@@ -25,7 +25,7 @@ from tilewright.compiler.emission.kernels.marks import NEVER
 from tilewright.compiler.emission.kernels.schedule import find_order
 from tilewright.compiler.emission.load_plan import LoadPlan, fills, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
-from tilewright.compiler.emission.room import Residents, Room
+from tilewright.compiler.emission.room import BuffersOnChip, FreeWords
 from tilewright.compiler.emission.spread import spread
 from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
@@ -97,13 +97,13 @@ class _Work:
     engines: Sequence[Engine]
     durations: Sequence[Work]
     before: Dependences
-    residents: Residents
+    residents: BuffersOnChip
     kept: frozenset[int]
 
     @staticmethod
     def of(program: TileProgram, ahead: Ahead, in_order: Collection[str]) -> _Work:
         kept = frozenset(number for number, layer in enumerate(program.layers) if layer.name in in_order)
-        residents = Residents(program, ahead.eighths)
+        residents = BuffersOnChip(program, ahead.eighths)
         of_engine, before = program.of_each(engines), program.of_order(dependences)
         return _Work(program, ahead, of_engine, program.of_each(durations), before, residents, kept)
 
@@ -121,7 +121,7 @@ class _Work:
             program.of_each(engines),
             program.of_each(durations),
             Dependences(moved(self.before.completed), moved(self.before.started)),
-            Residents(program, self.ahead.eighths),
+            BuffersOnChip(program, self.ahead.eighths),
             self.kept,
         )
 
@@ -186,7 +186,7 @@ class WorkColumns(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
+class _PlannedOrder:
     """An order of the operations, when the last of them completes, and when each was planned to start."""
 
     by_start: list[int]
@@ -194,13 +194,13 @@ class _Order:
     planned: Sequence[int]
 
 
-def _ordered(work: _Work) -> _Order:
+def _ordered(work: _Work) -> _PlannedOrder:
     """All operations by the cycle of their start."""
     plan = plan_loads(work.engines, work.durations, work.before, dma_round_trip(work.program.machine))
     order = np.zeros(len(work.engines), np.int64)
-    end = find_order(_columns(work, plan), Room(work.residents).columns, order)
+    end = find_order(_columns(work, plan), FreeWords(work.residents).columns, order)
     assert end < NEVER, "the operation whose turn it is can always start"
-    return _Order(order.tolist(), int(end), plan.starts)
+    return _PlannedOrder(order.tolist(), int(end), plan.starts)
 
 
 def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:

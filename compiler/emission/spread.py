@@ -37,14 +37,14 @@ def spread(program: TileProgram, arrays: int | None = None) -> TileProgram:
 
     `arrays`: so many at the most, the first of those that can; None: all.
     """
-    found = program.of_order(_Spread(arrays))
+    found = program.of_order(_ArraySpread(arrays))
     if found is None:
         return program
     return found if found.remarks == program.remarks else found.with_remarks(program.remarks)
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
+class _ArraySpread:
     """Spreads a program over so many arrays at the most; gives None if there is nothing to spread."""
 
     most: int | None
@@ -53,13 +53,13 @@ class _Spread:
         if not can_spread(program, self.most):
             return None
         twins = program.machine.first_twins(self.most)
-        groups = _Groups.of(program, twins)
+        groups = _BufferGroups.of(program, twins)
         arrays = _arrays(program, groups, twins)
         return _staggered(_moved(program, groups, arrays, twins), twins) if any(arrays.values()) else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Groups:
+class _BufferGroups:
     """What goes together; buffers that are loaded belong to no group, and nor do their loads (None in `of_operation`).
 
     `read`: the buffers of each group that are loaded. `pinned`: the groups with an operation that some array does not
@@ -72,7 +72,7 @@ class _Groups:
     pinned: frozenset[int]
 
     @staticmethod
-    def of(program: TileProgram, twins: Sequence[Twin]) -> _Groups:
+    def of(program: TileProgram, twins: Sequence[Twin]) -> _BufferGroups:
         loaded, named = _loaded(program, twins), _named(program, twins)
         varying = [[name for name in names if name not in loaded] for names in named]
         of_buffer = _joined(varying)
@@ -85,7 +85,7 @@ class _Groups:
                 if not _is_everywhere(twins, operation.mnemonic):
                     pinned.add(group)
         of_group = {group: frozenset(names) for group, names in read.items()}
-        return _Groups(of_buffer, of_operation, of_group, frozenset(pinned))
+        return _BufferGroups(of_buffer, of_operation, of_group, frozenset(pinned))
 
 
 def _named(program: TileProgram, twins: Sequence[Twin]) -> list[list[str]]:
@@ -130,7 +130,7 @@ def _joined(named: Sequence[Sequence[str]]) -> dict[str, int]:
     return {name: numbers.setdefault(root(name), len(numbers)) for name in above}
 
 
-def _arrays(program: TileProgram, groups: _Groups, twins: Sequence[Twin]) -> dict[int, int]:
+def _arrays(program: TileProgram, groups: _BufferGroups, twins: Sequence[Twin]) -> dict[int, int]:
     """The array of each group: that on which its first product can start first; of several, one with what it reads."""
     on_arrays = _engines_of(program.machine, twins)
     before, taken = program.of_order(dependences), program.of_each(durations)
@@ -167,7 +167,9 @@ def _engines_of(machine: Machine, twins: Sequence[Twin]) -> Mapping[str, Sequenc
     return found
 
 
-def _moved(program: TileProgram, groups: _Groups, arrays: Mapping[int, int], twins: Sequence[Twin]) -> TileProgram:
+def _moved(
+    program: TileProgram, groups: _BufferGroups, arrays: Mapping[int, int], twins: Sequence[Twin]
+) -> TileProgram:
     """The program with each group on its array, and what is loaded wherever that is read."""
     names = dict[tuple[str, int], str]()
     readers: dict[str, set[int]] = defaultdict(set)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from tilewright.compiler.emission.dependences import Dependences
 from tilewright.compiler.emission.kernels.marks import NEVER
 from tilewright.compiler.emission.load_plan import fills
-from tilewright.compiler.emission.room import Residents, Room
+from tilewright.compiler.emission.room import BuffersOnChip, FreeWords
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.templates.work import Work
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class LayerSpan:
     """Some layers of a program: the operations in `span`, by index.
 
     `layers`, `engines`, `durations` and `before` are those of all operations, and `in_order` is the start of each if
@@ -29,7 +29,7 @@ class Section:
     engines: Sequence[Engine]
     durations: Sequence[Work]
     before: Dependences
-    residents: Residents
+    residents: BuffersOnChip
     in_order: Sequence[int]
     span: range
     fronts: Sequence[bool]
@@ -49,7 +49,7 @@ class Merged:
 
 
 @dataclass(slots=True)
-class Step:
+class ScheduleStep:
     """An operation of another engine than load, or the last loads of a layer.
 
     `all`: the loads that stand right before it, and itself; `reads`: those of these loads that it comes after. `open`:
@@ -64,16 +64,16 @@ class Step:
     progress: float = 0
 
 
-Steps = deque[Step]
+Steps = deque[ScheduleStep]
 
 
 class Stepping:
     """The machine while operations start one after the other."""
 
-    def __init__(self, section: Section) -> None:
+    def __init__(self, section: LayerSpan) -> None:
         self.section = section
         self._end = section.begin  # the last start
-        self._room = Room(section.residents)
+        self._room = FreeWords(section.residents)
         self._room.begin_at(section.span.start)
         self._order: list[int] = []
         self._starts: dict[int, int] = {}
@@ -93,10 +93,10 @@ class Stepping:
     def is_done(self) -> bool:
         return len(self._order) == len(self.section.span)
 
-    def _opened(self) -> Mapping[int, list[Step]]:
+    def _opened(self) -> Mapping[int, list[ScheduleStep]]:
         """For each operation, the other steps that come after it."""
         before, first = self.section.before, self.section.span.start
-        after: dict[int, list[Step]] = defaultdict(list)
+        after: dict[int, list[ScheduleStep]] = defaultdict(list)
         for step in (step for steps in self.layers for step in steps):
             for index in step.all:
                 for earlier in (*before.completed[index], *before.started[index]):
@@ -120,19 +120,19 @@ class Stepping:
                         best, taken = at, queue
             self.take(taken.popleft(), best[0])
 
-    def start(self, step: Step) -> int:
+    def start(self, step: ScheduleStep) -> int:
         """When a step can start; its loads have started as soon as they could."""
         durations, engine = self.section.durations, self.section.engines[step.operation]
         loaded = max((self._ready[load] + durations[load].complete for load in step.reads), default=0)
         return max(self._end, self._free[engine], self._ready[step.operation], loaded)
 
-    def has_room(self, step: Step, start: int) -> bool:
+    def has_room(self, step: ScheduleStep, start: int) -> bool:
         """Whether it is a step's turn, or there are words for what it brings on chip."""
         fresh = list(dict.fromkeys(buffer for index in step.all for buffer in self._room.fresh(index)))
         ready = self._room.ready(step.all[0], fresh, {}) if fresh else 0
         return step.all[0] == self._room.turn or (ready is not None and ready <= start)
 
-    def take(self, step: Step, start: int) -> None:
+    def take(self, step: ScheduleStep, start: int) -> None:
         """Start a step, and its loads before it."""
         for index in step.all[:-1]:
             self._begin(index, self._ready[index])
@@ -154,7 +154,7 @@ class Stepping:
             step.open -= 1
 
 
-def _steps(section: Section) -> list[list[Step]]:
+def _steps(section: LayerSpan) -> list[list[ScheduleStep]]:
     """The steps of each layer, in the order of layers."""
     operations: dict[int, list[int]] = defaultdict(list)
     for index in section.span:
@@ -162,13 +162,13 @@ def _steps(section: Section) -> list[list[Step]]:
     return [_steps_of(operations[layer], section.engines, section.before) for layer in sorted(operations)]
 
 
-def _steps_of(operations: Sequence[int], engines: Sequence[Engine], before: Dependences) -> list[Step]:
-    steps: list[Step] = []
+def _steps_of(operations: Sequence[int], engines: Sequence[Engine], before: Dependences) -> list[ScheduleStep]:
+    steps: list[ScheduleStep] = []
     together: list[int] = []
     for index in operations:
         together.append(index)
         if not fills(engines[index]) or index == operations[-1]:
             reads = tuple(load for load in together[:-1] if load in before.completed[index])
-            steps.append(Step(index, tuple(together), reads))
+            steps.append(ScheduleStep(index, tuple(together), reads))
             together = []
     return steps

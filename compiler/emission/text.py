@@ -12,7 +12,7 @@ from dataclasses import replace
 from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.text.attributes import at_line, attribute, entry
-from tilewright.compiler.text.mlir import Attribute, Block, Operation
+from tilewright.compiler.text.mlir import Attribute, MlirBlock, MlirOperation
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
 from tilewright.compiler.tile.program import TileProgram
@@ -22,7 +22,7 @@ from tilewright.isa.machine.machine import Machine
 PLACED = DIALECT + "placed_program"
 ORDERED = DIALECT + "ordered_program"
 
-More = Callable[[Operation], Mapping[str, Attribute]]
+More = Callable[[MlirOperation], Mapping[str, Attribute]]
 """The attributes that an operation gets in addition to its own."""
 
 
@@ -42,7 +42,7 @@ def print_ordered(ordered: OrderedTiles) -> str:
     whole = _placed_operation(ordered.tiles, ordered.placement, ORDERED)
     waits = iter(ordered.waits)
 
-    def with_waits(operation: Operation) -> Mapping[str, Attribute]:
+    def with_waits(operation: MlirOperation) -> Mapping[str, Attribute]:
         if operation.name == BUFFER:
             return {}
         wait = next(waits)
@@ -62,8 +62,8 @@ def parse_ordered(text: str, machine: Machine) -> OrderedTiles:
 # -- addresses ---------------------------------------------------------------------------------------------------------
 
 
-def _placed_operation(tiles: TileProgram, placement: Placement, name: str) -> Operation:
-    def with_address(operation: Operation) -> Mapping[str, Attribute]:
+def _placed_operation(tiles: TileProgram, placement: Placement, name: str) -> MlirOperation:
+    def with_address(operation: MlirOperation) -> Mapping[str, Attribute]:
         if operation.name != BUFFER or operation.results[0] not in placement.addresses:
             return {}  # a buffer that no operation names lies nowhere
         return {"address": placement.addresses[operation.results[0]]}
@@ -72,7 +72,7 @@ def _placed_operation(tiles: TileProgram, placement: Placement, name: str) -> Op
     return replace(whole, attributes={"workspace_bytes": placement.workspace_bytes, **whole.attributes})
 
 
-def _read_placed(whole: Operation, machine: Machine, name: str) -> tuple[TileProgram, Placement]:
+def _read_placed(whole: MlirOperation, machine: Machine, name: str) -> tuple[TileProgram, Placement]:
     tiles = read_tiles(whole, machine, name)
     addresses: dict[str, int] = {}
     for operation in _inside(whole):
@@ -86,7 +86,7 @@ def _read_placed(whole: Operation, machine: Machine, name: str) -> tuple[TilePro
 # -- waits -------------------------------------------------------------------------------------------------------------
 
 
-def _read_wait(operation: Operation) -> Mapping[str, int]:
+def _read_wait(operation: MlirOperation) -> Mapping[str, int]:
     """The `wait` of an operation: completed instructions by engine; none if there is no such attribute."""
     if "wait" not in operation.attributes:
         return {}
@@ -98,12 +98,12 @@ def _read_wait(operation: Operation) -> Mapping[str, int]:
 # -- operations --------------------------------------------------------------------------------------------------------
 
 
-def _with(whole: Operation, more: More) -> Operation:
+def _with(whole: MlirOperation, more: More) -> MlirOperation:
     """The same operation, where each one inside has more attributes."""
     inside = tuple(replace(each, attributes={**each.attributes, **more(each)}) for each in _inside(whole))
-    return replace(whole, region=Block((), inside))
+    return replace(whole, region=MlirBlock((), inside))
 
 
-def _inside(whole: Operation) -> Sequence[Operation]:
+def _inside(whole: MlirOperation) -> Sequence[MlirOperation]:
     assert whole.region is not None
     return whole.region.operations

@@ -9,7 +9,7 @@ from typing import TypeGuard
 import numpy as np
 
 from tilewright.compiler.graph.graph import CANONICAL, Graph, Operator, stored_shape
-from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.rules import Rule, RuleViolation
 from tilewright.isa.errors import short
 
 MOST = 1 << 26
@@ -19,10 +19,10 @@ MOST = 1 << 26
 MOST_REAL = float("inf")
 
 
-def fault_of(operator: Operator, fact: str, expected: str = "") -> Fault:
+def fault_of(operator: Operator, fact: str, expected: str = "") -> RuleViolation:
     """A fault of an operator."""
     subject = operator.outputs[0] if operator.outputs else None
-    return Fault(subject, f"{operator.kind} {operator.name!r}", fact, expected)
+    return RuleViolation(subject, f"{operator.kind} {operator.name!r}", fact, expected)
 
 
 def canonical(graph: Graph) -> Iterator[Operator]:
@@ -101,7 +101,7 @@ OPTIONAL = ("low", "high", "joined", "macs", "leak", "factor", "between", "real"
 """Attributes that an operator may have besides those of its kind."""
 
 
-def _attributes(graph: Graph) -> Iterator[Fault]:
+def _attributes(graph: Graph) -> Iterator[RuleViolation]:
     for operator in canonical(graph):
         _, required = CANONICAL[operator.kind]
         for name in required:
@@ -117,7 +117,7 @@ def _attributes(graph: Graph) -> Iterator[Fault]:
                 yield fault_of(operator, f"attribute {name} is {short(value)}", known[1])
 
 
-def _limits(graph: Graph) -> Iterator[Fault]:
+def _limits(graph: Graph) -> Iterator[RuleViolation]:
     for operator in canonical(graph):
         result = graph.tensors[operator.outputs[0]]
         low, high = (operator.attributes.get(name) for name in ("low", "high"))
@@ -131,7 +131,7 @@ def _limits(graph: Graph) -> Iterator[Fault]:
                 yield fault_of(operator, f"low is {low}, high {high}", "integers")
 
 
-def _tables(graph: Graph) -> Iterator[Fault]:
+def _tables(graph: Graph) -> Iterator[RuleViolation]:
     for operator in canonical(graph):
         if operator.kind != "lookup":
             continue

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright.compiler.graph.graph import Graph, Operator
-from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.rules import Rule, RuleViolation
 
 BEHIND_INPUTS = ("quantize", "reshape", "transpose")
 BEFORE_OUTPUTS = ("dequantize", "reshape", "transpose")
 """What may lie between a transposition of the host's and the host."""
 
 
-def _ends(graph: Graph) -> Iterator[Fault]:
+def _ends(graph: Graph) -> Iterator[RuleViolation]:
     for operator in graph.operators:
         if (
             operator.kind == "transpose"
@@ -21,7 +21,9 @@ def _ends(graph: Graph) -> Iterator[Fault]:
         ):
             place = f"{operator.kind} {operator.name!r}"
             fact = f"it lies between operators that compute, or other readers of {operator.inputs[0]!r} too"
-            yield Fault(operator.outputs[0], place, fact, "one at an input that has no other reader, or at outputs")
+            yield RuleViolation(
+                operator.outputs[0], place, fact, "one at an input that has no other reader, or at outputs"
+            )
 
 
 def _is_behind_input(operator: Operator, graph: Graph) -> bool:

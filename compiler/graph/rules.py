@@ -12,7 +12,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.attribute_rules import ATTRIBUTE_RULES, MOST, TABLE_RULE, canonical, fault_of
 from tilewright.compiler.graph.graph import Graph, TensorType, scales_of_parts, stored_shape
 from tilewright.compiler.graph.shapes import ANY_RANK, SHAPES
-from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.rules import Rule, RuleViolation
 from tilewright.compiler.text.mlir import ELEMENTS
 from tilewright.isa.errors import IsaError, short
 from tilewright.isa.program.program import GREATEST_SCALE, LEAST_SCALE
@@ -20,29 +20,31 @@ from tilewright.isa.program.program import GREATEST_SCALE, LEAST_SCALE
 # -- tensors -----------------------------------------------------------------------------------------------------------
 
 
-def _names(graph: Graph) -> Iterator[Fault]:
+def _names(graph: Graph) -> Iterator[RuleViolation]:
     """Whether only operands and results of ONNX's operators are left out: theirs may be optional."""
     for name in (*graph.tensors, *graph.constants):
         if not name:
-            yield Fault(name, "a tensor", "it has no name", "one")
+            yield RuleViolation(name, "a tensor", "it has no name", "one")
     for operator in canonical(graph):
         if not all((*operator.inputs, *operator.outputs)):
             yield fault_of(operator, "it leaves out an operand or its result", "all of them")
     for name, tensor in graph.outputs.items():
         if not tensor:
-            yield Fault(None, f"output {name!r}", "it is left out", "a tensor")
+            yield RuleViolation(None, f"output {name!r}", "it is left out", "a tensor")
 
 
-def _types(graph: Graph) -> Iterator[Fault]:
+def _types(graph: Graph) -> Iterator[RuleViolation]:
     for name, tensor in graph.tensors.items():
         if tensor.dtype not in ELEMENTS:
-            yield Fault(name, f"tensor {name!r}", f"its elements are {tensor.dtype}", f"one of {', '.join(ELEMENTS)}")
+            yield RuleViolation(
+                name, f"tensor {name!r}", f"its elements are {tensor.dtype}", f"one of {', '.join(ELEMENTS)}"
+            )
         elif min(tensor.shape, default=1) < 0 or prod(tensor.shape) > MOST * 4:
-            yield Fault(name, f"tensor {name!r}", f"its shape is {list(tensor.shape)}")
+            yield RuleViolation(name, f"tensor {name!r}", f"its shape is {list(tensor.shape)}")
         elif tensor.quantization is not None:
             fact = _quantization_fault(tensor)
             if fact:
-                yield Fault(name, f"tensor {name!r}", fact)
+                yield RuleViolation(name, f"tensor {name!r}", fact)
 
 
 def _quantization_fault(tensor: TensorType) -> str:
@@ -65,15 +67,15 @@ def _quantization_fault(tensor: TensorType) -> str:
     return ""
 
 
-def _constants(graph: Graph) -> Iterator[Fault]:
+def _constants(graph: Graph) -> Iterator[RuleViolation]:
     for name, value in graph.constants.items():
         tensor = graph.tensors[name]
         if value.shape != tensor.shape or value.dtype.name != tensor.dtype:
             fact = f"its value is {value.dtype.name} {list(value.shape)}"
-            yield Fault(name, f"constant {name!r}", fact, f"{tensor.dtype} {list(tensor.shape)}")
+            yield RuleViolation(name, f"constant {name!r}", fact, f"{tensor.dtype} {list(tensor.shape)}")
 
 
-def _order(graph: Graph) -> Iterator[Fault]:
+def _order(graph: Graph) -> Iterator[RuleViolation]:
     made = {*graph.inputs, *graph.constants}
     for operator in graph.operators:
         for name in operator.inputs:
@@ -85,13 +87,13 @@ def _order(graph: Graph) -> Iterator[Fault]:
         made.update(operator.outputs)
     for name, tensor in graph.outputs.items():
         if tensor not in made:
-            yield Fault(None, f"output {name!r}", f"nothing makes {tensor!r}")
+            yield RuleViolation(None, f"output {name!r}", f"nothing makes {tensor!r}")
 
 
 # -- results -----------------------------------------------------------------------------------------------------------
 
 
-def _shapes(graph: Graph) -> Iterator[Fault]:
+def _shapes(graph: Graph) -> Iterator[RuleViolation]:
     for operator in canonical(graph):
         result = graph.tensors[operator.outputs[0]].shape
         operands = [graph.tensors[name].shape for name in operator.inputs]
@@ -110,7 +112,7 @@ def _shapes(graph: Graph) -> Iterator[Fault]:
             yield fault_of(operator, f"its result is {list(result)}", f"{list(expected)}")
 
 
-def _views(graph: Graph) -> Iterator[Fault]:
+def _views(graph: Graph) -> Iterator[RuleViolation]:
     """Whether integers come from integers, with the same meaning if they are only moved."""
     for operator in canonical(graph):
         operand, result = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
@@ -163,7 +165,7 @@ COMPUTING: Mapping[str, int | None] = {
 """Operators that compute with what integers mean → of how many operands, from the first on; None: of all."""
 
 
-def _scales(graph: Graph) -> Iterator[Fault]:
+def _scales(graph: Graph) -> Iterator[RuleViolation]:
     for operator in canonical(graph):
         quantization = graph.tensors[operator.outputs[0]].quantization
         if quantization is None or operator.kind not in COMPUTING:

@@ -13,7 +13,14 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CANONICAL, Graph, Operator, Quantization, TensorType, scales_of_parts
 from tilewright.compiler.text.attributes import at_line, attribute, entry, require_attributes, strings
-from tilewright.compiler.text.mlir import ELEMENTS, NUMPY_NAMES, Block, Operation, shaped_type, split_shaped_type
+from tilewright.compiler.text.mlir import (
+    ELEMENTS,
+    NUMPY_NAMES,
+    MlirBlock,
+    MlirOperation,
+    shaped_type,
+    split_shaped_type,
+)
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_number, print_operation
@@ -33,10 +40,12 @@ def print_graph(graph: Graph) -> str:
     operators = [_print_operator(operator, graph) for operator in graph.operators]
     tensors = tuple(graph.outputs.values())
     types = tuple(_type_of(name, graph) for name in tensors)
-    end = Operation(RETURN, tensors, attributes={"outputs": tuple(graph.outputs)}, operand_types=types)
+    end = MlirOperation(RETURN, tensors, attributes={"outputs": tuple(graph.outputs)}, operand_types=types)
     arguments = tuple((name, print_type(graph.tensors[name])) for name in graph.inputs)
-    block = Block(arguments, (*constants, *operators, end))
-    return print_operation(Operation(NETWORK, (), (), {"name": graph.name, "opset": graph.opset}, region=block)) + "\n"
+    block = MlirBlock(arguments, (*constants, *operators, end))
+    return (
+        print_operation(MlirOperation(NETWORK, (), (), {"name": graph.name, "opset": graph.opset}, region=block)) + "\n"
+    )
 
 
 def parse_graph(text: str) -> Graph:
@@ -78,19 +87,19 @@ def parse_graph(text: str) -> Graph:
 # -- operators ---------------------------------------------------------------------------------------------------------
 
 
-def _print_constant(name: str, graph: Graph) -> Operation:
+def _print_constant(name: str, graph: Graph) -> MlirOperation:
     value = {"value": graph.constants[name]}
-    return Operation(CONSTANT, results=(name,), attributes=value, result_types=(_type_of(name, graph),))
+    return MlirOperation(CONSTANT, results=(name,), attributes=value, result_types=(_type_of(name, graph),))
 
 
-def _print_operator(operator: Operator, graph: Graph) -> Operation:
+def _print_operator(operator: Operator, graph: Graph) -> MlirOperation:
     name = operator.kind if operator.kind.startswith(ONNX) else DIALECT + operator.kind
     attributes = {**operator.attributes, "name": operator.name, "nodes": print_nodes(operator.nodes)}
     before, after = (tuple(_type_of(n, graph) for n in names) for names in (operator.inputs, operator.outputs))
-    return Operation(name, operator.inputs, operator.outputs, attributes, before, after)
+    return MlirOperation(name, operator.inputs, operator.outputs, attributes, before, after)
 
 
-def _parse_operator(operation: Operation, tensors: dict[str, TensorType]) -> Operator:
+def _parse_operator(operation: MlirOperation, tensors: dict[str, TensorType]) -> Operator:
     kind = operation.name.removeprefix(DIALECT)
     if kind not in CANONICAL and not kind.startswith(ONNX):
         raise CompileError(

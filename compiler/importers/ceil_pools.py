@@ -26,7 +26,7 @@ Shape = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _WindowAxis:
     """How a window moves along one dimension."""
 
     size: int
@@ -67,7 +67,7 @@ def without_late_windows(node: NodeProto, image: Shape | None, inferred: Shape |
     return helper.make_node(node.op_type, node.input, node.output, node.name, domain=node.domain, pads=pads, **floored)
 
 
-def _axes(attributes: Mapping[str, object], image: Shape | None) -> list[_Axis] | None:
+def _axes(attributes: Mapping[str, object], image: Shape | None) -> list[_WindowAxis] | None:
     """None where the shapes are those of another rule, or not known."""
     kernel = attributes.get("kernel_shape")
     auto_pad = attributes.get("auto_pad", b"NOTSET")
@@ -81,7 +81,7 @@ def _axes(attributes: Mapping[str, object], image: Shape | None) -> list[_Axis] 
     if strides is None or dilations is None or pads is None or min(*strides, *dilations, *kernel) < 1:
         return None
     taps = [(count - 1) * dilation + 1 for count, dilation in zip(kernel, dilations, strict=True)]
-    return [_Axis(*each) for each in zip(image[SPATIAL:], taps, strides, pads[:rank], pads[rank:], strict=True)]
+    return [_WindowAxis(*each) for each in zip(image[SPATIAL:], taps, strides, pads[:rank], pads[rank:], strict=True)]
 
 
 def _numbers(value: object, count: int, default: int) -> list[int] | None:

@@ -21,7 +21,7 @@ from tilewright.compiler.importers.onnx_microsoft import AS_IN_ONNX, OPERATORS
 from tilewright.compiler.importers.opsets import OLDEST_READ_OPSET, WRITTEN_IR_VERSION
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
 from tilewright.compiler.importers.shapes import infer_shapes
-from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.rules import Rule, RuleViolation
 
 MOST_GIVEN = 1 << 12
 """Elements of a constant whose values may decide shapes."""
@@ -43,17 +43,19 @@ LISTS: Mapping[Schema.AttrType, tuple[type, int]] = {
 """Types of attributes → what a value of a graph is, and the type in a model."""
 
 
-def _fault(operator: Operator, fact: str, expected: str = "") -> Fault:
-    return Fault(next(filter(None, operator.outputs), None), f"{operator.kind} {operator.name!r}", fact, expected)
+def _fault(operator: Operator, fact: str, expected: str = "") -> RuleViolation:
+    return RuleViolation(
+        next(filter(None, operator.outputs), None), f"{operator.kind} {operator.name!r}", fact, expected
+    )
 
 
-def _opset(graph: Graph) -> Iterator[Fault]:
+def _opset(graph: Graph) -> Iterator[RuleViolation]:
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST_READ_OPSET <= graph.opset <= newest:
-        yield Fault(None, "the network", f"its opset is {graph.opset}", f"{OLDEST_READ_OPSET} to {newest}")
+        yield RuleViolation(None, "the network", f"its opset is {graph.opset}", f"{OLDEST_READ_OPSET} to {newest}")
 
 
-def _operands(graph: Graph) -> Iterator[Fault]:
+def _operands(graph: Graph) -> Iterator[RuleViolation]:
     for operator, schema in _known(graph):
         if schema is None:
             yield _fault(operator, f"opset {graph.opset} has no such operator", "an operator of ONNX")
@@ -70,7 +72,7 @@ def _operands(graph: Graph) -> Iterator[Fault]:
                     yield _fault(operator, f"{each.name} is left out", f"all {what} that ONNX has")
 
 
-def _attributes(graph: Graph) -> Iterator[Fault]:
+def _attributes(graph: Graph) -> Iterator[RuleViolation]:
     for operator, schema in _known(graph):
         if schema is None:
             continue
@@ -97,7 +99,7 @@ def _type_name(kind: Schema.AttrType) -> str:
     return str(kind).rpartition(".")[2].lower()
 
 
-def _types(graph: Graph) -> Iterator[Fault]:
+def _types(graph: Graph) -> Iterator[RuleViolation]:
     for operator, schema in _known(graph):
         if schema is None:
             continue
@@ -114,7 +116,7 @@ def _types(graph: Graph) -> Iterator[Fault]:
             yield from _differences(operator, found, graph.tensors[found.name])
 
 
-def _differences(operator: Operator, inferred: onnx.ValueInfoProto, said: TensorType) -> Iterator[Fault]:
+def _differences(operator: Operator, inferred: onnx.ValueInfoProto, said: TensorType) -> Iterator[RuleViolation]:
     try:
         found = tensor_type(inferred)
     except CompileError:

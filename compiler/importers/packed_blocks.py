@@ -48,7 +48,7 @@ def with_plain_blocks(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         if not _is_packed(node, constants):
             nodes.append(node)
             continue
-        weights = _Weights(node, constants)
+        weights = _BlockWeights(node, constants)
         added.append(weights)
         nodes += weights.product()
     del made.graph.node[:]
@@ -66,7 +66,7 @@ def _is_packed(node: onnx.NodeProto, constants: Constants) -> bool:
     return node.op_type == PACKED and len(node.input) > 2 and {*node.input[1:3]} <= constants.keys()
 
 
-class _Weights:
+class _BlockWeights:
     """The matrix of one node: integers [K, N], scales and zero points [blocks, N]."""
 
     def __init__(self, node: onnx.NodeProto, constants: Constants) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.compiler.lower.moves import Run
+from tilewright.compiler.lower.moves import IndexRun
 
 
 @dataclass(frozen=True, slots=True)
 class Blend:
     """Places of a result with the same weights: that of an element, and that of the next one unless it is 0."""
 
-    run: Run
+    run: IndexRun
     weights: tuple[int, ...]
 
 
@@ -27,7 +27,7 @@ def blends(weights: Sequence[int], size: int) -> list[Blend]:
     return found
 
 
-def _runs_at(places: list[int], sources: list[int]) -> list[Run]:
+def _runs_at(places: list[int], sources: list[int]) -> list[IndexRun]:
     """Pairs of places and sources as runs, in each of which both advance by one step."""
     found, start = [], 0
     while start < len(places):
@@ -39,6 +39,6 @@ def _runs_at(places: list[int], sources: list[int]) -> list[Run]:
                 break
             steps, stop = by, stop + 1
         to_step, source_step = steps or (1, 1)
-        found.append(Run(stop - start, places[start], to_step, sources[start], source_step))
+        found.append(IndexRun(stop - start, places[start], to_step, sources[start], source_step))
         start = stop
     return found

@@ -22,8 +22,8 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, ROW, Operator, spread_scales
 from tilewright.compiler.lower.block_format import BlockFormat
 from tilewright.compiler.lower.integers import is_sum
-from tilewright.compiler.lower.network import WORTH_A_REMARK, Network, affine, result_loops, result_scales
-from tilewright.compiler.lower.partial_sums import Part, all_pieces, parts_of, piece, place_of, sums_of
+from tilewright.compiler.lower.network import WORTH_A_REMARK, LoweringNetwork, affine, result_loops, result_scales
+from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, place_of, sums_of
 from tilewright.compiler.lower.product_pieces import lower_in_pieces
 from tilewright.compiler.lower.products import Product, integer_bias, lower_conv, requantised_sum
 from tilewright.compiler.nest.expressions import source, sum_of_products
@@ -31,7 +31,7 @@ from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.numeric import Interval
 
 
-def lower_convolution(operator: Operator, network: Network) -> list[Nest]:
+def lower_convolution(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """A product with constant weights, whose scales are one, one for each output channel, or one for each block."""
     quantization = network.graph.tensors[operator.inputs[1]].quantization
     if quantization is None or not quantization.block:
@@ -46,7 +46,7 @@ def lower_convolution(operator: Operator, network: Network) -> list[Nest]:
     ]
 
 
-def _require_form(operator: Operator, network: Network) -> BlockFormat:
+def _require_form(operator: Operator, network: LoweringNetwork) -> BlockFormat:
     """The machine's format; raises CompileError for what has no lowering."""
     quantization = network.graph.tensors[operator.inputs[1]].quantization
     assert quantization is not None
@@ -87,7 +87,7 @@ class _Blocks:
         return self.scales.shape[1]
 
 
-def _blocks_of(operator: Operator, network: Network, found: BlockFormat) -> _Blocks:
+def _blocks_of(operator: Operator, network: LoweringNetwork, found: BlockFormat) -> _Blocks:
     name = operator.inputs[1]
     quantization = network.graph.tensors[name].quantization
     assert quantization is not None
@@ -115,7 +115,7 @@ def _blocks_of(operator: Operator, network: Network, found: BlockFormat) -> _Blo
 
 def _shifts(
     factors: NDArray[np.float64], bounds: NDArray[np.int64], offset: NDArray[np.float64], bias: NDArray[np.int64],
-    network: Network, found: BlockFormat,
+    network: LoweringNetwork, found: BlockFormat,
 ) -> NDArray[np.int64]:  # fmt: skip
     """[O]: a scale is its factor times two to the power of this; as many bits as scales and the sum of all have."""
     reach = np.maximum(np.abs(bounds).max(axis=0), 1)
@@ -129,7 +129,7 @@ def _shifts(
 
 def _remark_on_precision(
     operator: Operator, factors: NDArray[np.float64], made: NDArray[np.float64], bounds: NDArray[np.int64],
-    network: Network,
+    network: LoweringNetwork,
 ) -> None:  # fmt: skip
     """A remark where the integers that scales become leave results far off."""
     reach = np.abs(bounds).max(axis=0)
@@ -144,7 +144,9 @@ def _remark_on_precision(
 # -- nests -------------------------------------------------------------------------------------------------------------
 
 
-def _nests_of(operator: Operator, part: Part, blocks: _Blocks, network: Network, found: BlockFormat) -> Iterator[Nest]:
+def _nests_of(
+    operator: Operator, part: SummedPart, blocks: _Blocks, network: LoweringNetwork, found: BlockFormat
+) -> Iterator[Nest]:
     """The sums of each block, and what becomes of them."""
     batches = network.shape(operator.outputs[0])[0]
     trips = (batches, len(part.channels), len(part.rows), len(part.columns))
@@ -170,7 +172,13 @@ def _nests_of(operator: Operator, part: Part, blocks: _Blocks, network: Network,
 
 
 def _sums_of_block(
-    operator: Operator, part: Part, number: int, blocks: _Blocks, sums: str, trips: tuple[int, ...], network: Network
+    operator: Operator,
+    part: SummedPart,
+    number: int,
+    blocks: _Blocks,
+    sums: str,
+    trips: tuple[int, ...],
+    network: LoweringNetwork,
 ) -> Nest:
     """The sums of one block, in rows of their own."""
     first = number * blocks.block

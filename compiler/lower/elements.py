@@ -11,7 +11,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import FACTOR, REAL, Operator
 from tilewright.compiler.lower.network import (
     SPACE,
-    Network,
+    LoweringNetwork,
     affine,
     identity_index,
     kernel_of,
@@ -34,7 +34,7 @@ from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.operations import Op
 
 
-def lower_max_pool(operator: Operator, network: Network) -> list[Nest]:
+def lower_max_pool(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """`max_over(x)` over the taps; padding never wins."""
     x, y = operator.inputs[0], operator.outputs[0]
     result = network.shape(y)
@@ -46,7 +46,7 @@ def lower_max_pool(operator: Operator, network: Network) -> list[Nest]:
     return [Nest(operator.name, operator.nodes, result_loops(result, r=r, s=s), reads, access, expr, 0)]
 
 
-def lower_add(operator: Operator, network: Network) -> list[Nest]:
+def lower_add(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """Both operands centred, scaled with one shift, added, rounded once; a difference has a negative second scale."""
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
@@ -59,7 +59,7 @@ def lower_add(operator: Operator, network: Network) -> list[Nest]:
     return [_elementwise(operator, expr, network)]
 
 
-def lower_mul(operator: Operator, network: Network) -> list[Nest]:
+def lower_mul(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """The product of both operands centred, scaled and rounded once."""
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
@@ -71,7 +71,7 @@ def lower_mul(operator: Operator, network: Network) -> list[Nest]:
     return [_elementwise(operator, expr, network)]
 
 
-def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
+def lower_extreme(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """The larger or smaller of two, each brought to the result's scale first: rounding keeps the order of values."""
     y_scale, y_zero = network.quantization(operator.outputs[0])
     everything = network.unlimited(y_zero)
@@ -90,7 +90,7 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
     return [_elementwise(operator, expr, network)]
 
 
-def lower_lookup(operator: Operator, network: Network) -> list[Nest]:
+def lower_lookup(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """The entry of a table for each value; all channels have one table, or each has its own."""
     if REAL in operator.attributes and network.polynomials is not None:
         return [_in_pieces(operator, network.polynomials, network)]
@@ -102,7 +102,7 @@ def lower_lookup(operator: Operator, network: Network) -> list[Nest]:
     return [replace(nest, reads={**nest.reads, "t": Access(name, (row,))})]
 
 
-def _in_pieces(operator: Operator, of: PolynomialFormat, network: Network) -> Nest:
+def _in_pieces(operator: Operator, of: PolynomialFormat, network: LoweringNetwork) -> Nest:
     """A function as polynomials; raises CompileError where their integers are more than a step from it."""
     offset = network.offset(operator.outputs[0])
     exact = operator.attributes["table"].astype(np.int64) - offset
@@ -116,7 +116,11 @@ def _in_pieces(operator: Operator, of: PolynomialFormat, network: Network) -> Ne
 
 
 def _polynomials(
-    operator: Operator, exact: NDArray[np.int64], reals: NDArray[np.float64], of: PolynomialFormat, network: Network
+    operator: Operator,
+    exact: NDArray[np.int64],
+    reals: NDArray[np.float64],
+    of: PolynomialFormat,
+    network: LoweringNetwork,
 ) -> tuple[Polynomials, dict[str, str]]:
     """The polynomials of a function, and the constants of their coefficients, by what the nest reads them as."""
     found = fitted(reals, of)
@@ -133,11 +137,11 @@ def _polynomials(
     }
 
 
-def lower_rescale(operator: Operator, network: Network) -> list[Nest]:
+def lower_rescale(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     return [_elementwise(operator, rescaling(operator, network), network)]
 
 
-def rescaling(operator: Operator, network: Network) -> Expr:
+def rescaling(operator: Operator, network: LoweringNetwork) -> Expr:
     """The first operand, read as `a`, in the scale and limits of the result."""
     (a_scale, a_zero), (y_scale, _) = (network.quantization(name) for name in (*operator.inputs, *operator.outputs))
     scales, shifts = network.multipliers(np.array([a_scale / y_scale]), network.from_activations, operator)
@@ -145,7 +149,7 @@ def rescaling(operator: Operator, network: Network) -> Expr:
     return rescaled(network.activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.from_activations)
 
 
-def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:
+def _elementwise(operator: Operator, expr: Expr, network: LoweringNetwork) -> Nest:
     """A nest that reads each operand at the indices that it writes; an operand's dimension of 1 is broadcast."""
     y = operator.outputs[0]
     result = network.shape(y)

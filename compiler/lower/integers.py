@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator
-from tilewright.compiler.lower.network import Network, affine
+from tilewright.compiler.lower.network import LoweringNetwork, affine
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access
 from tilewright.isa.language.expressions import Expr
@@ -16,7 +16,7 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.memory import storage_bits
 
 
-def is_sum(tensor: str, network: Network) -> bool:
+def is_sum(tensor: str, network: LoweringNetwork) -> bool:
     """Whether a tensor holds sums as they are: of a type that takes as many bits as they take in memory."""
     sums = network.arithmetic.sum
     return network.graph.tensors[tensor].dtype == str(IntegerType(storage_bits(sums.bits), sums.is_signed))
@@ -24,7 +24,7 @@ def is_sum(tensor: str, network: Network) -> bool:
 
 def integer_sum(
     name: str, operator: Operator, total: Expr, bias: NDArray[np.int64], bounds: NDArray[np.int64],
-    factors: NDArray[np.float64], network: Network,
+    factors: NDArray[np.float64], network: LoweringNetwork,
 ) -> tuple[Expr, dict[str, Access]]:  # fmt: skip
     """`total + bias`, or `total` where every bias is 0; and the reads that the bias needs.
 

@@ -17,13 +17,13 @@ from tilewright.compiler.lower.blends import Blend, blends
 from tilewright.compiler.lower.elements import rescaling
 from tilewright.compiler.lower.interpolate_by_axis import lower_by_axis
 from tilewright.compiler.lower.interpolation_axes import cycles_by_axis, product_cycles, two_axes
-from tilewright.compiler.lower.moves import Run
-from tilewright.compiler.lower.network import SPACE, Network, affine
+from tilewright.compiler.lower.moves import IndexRun
+from tilewright.compiler.lower.network import SPACE, LoweringNetwork, affine
 from tilewright.compiler.lower.products import Product, product_nest, sum_bounds, terms_of, weight_access
 from tilewright.compiler.nest.nest import Access, Nest, NestLoop
 
 
-def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
+def lower_interpolate(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     image, result = network.shape(x), network.shape(y)
     rows, columns = (
@@ -32,7 +32,7 @@ def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
     two = two_axes(operator, network)
     if two is not None and 3 * cycles_by_axis(operator, two, network) < 2 * _cycles(operator, rows, columns, network):
         return lower_by_axis(operator, two, network)
-    batches, channels = (Run(result[axis], 0, 1, 0, 1) for axis in (BATCH, CHANNEL))
+    batches, channels = (IndexRun(result[axis], 0, 1, 0, 1) for axis in (BATCH, CHANNEL))
     nests: list[Nest] = []
     for row in rows:
         for column in columns:
@@ -45,7 +45,7 @@ def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
     return nests
 
 
-def _cycles(operator: Operator, rows: Sequence[Blend], columns: Sequence[Blend], network: Network) -> int:
+def _cycles(operator: Operator, rows: Sequence[Blend], columns: Sequence[Blend], network: LoweringNetwork) -> int:
     """About how many cycles the products of all pairs of weights take."""
     batches, *_ = network.shape(operator.outputs[0])
     total = 0
@@ -58,7 +58,7 @@ def _cycles(operator: Operator, rows: Sequence[Blend], columns: Sequence[Blend],
     return total
 
 
-def _moved(name: str, operator: Operator, walk: Sequence[Run], network: Network) -> Nest:
+def _moved(name: str, operator: Operator, walk: Sequence[IndexRun], network: LoweringNetwork) -> Nest:
     """Places that hold one element of the operand each, rescaled."""
     loops = tuple(NestLoop(loop, run.count) for loop, run in zip(SPACE, walk, strict=True))
     read = tuple(run.read(loop) for run, loop in zip(walk, SPACE, strict=True))
@@ -69,8 +69,8 @@ def _moved(name: str, operator: Operator, walk: Sequence[Run], network: Network)
 
 
 def _blended(
-    name: str, operator: Operator, walk: Sequence[Run], weights: tuple[tuple[int, ...], tuple[int, ...]],
-    network: Network,
+    name: str, operator: Operator, walk: Sequence[IndexRun], weights: tuple[tuple[int, ...], tuple[int, ...]],
+    network: LoweringNetwork,
 ) -> Nest:  # fmt: skip
     x, y = operator.inputs[0], operator.outputs[0]
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)

@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.blends import Blend
-from tilewright.compiler.lower.interpolation_axes import OWN, Axes, Axis, Cell, elements, rounds_carries
-from tilewright.compiler.lower.moves import Run
+from tilewright.compiler.lower.interpolation_axes import OWN, Axes, BlendAxis, BlendCell, elements, rounds_carries
+from tilewright.compiler.lower.moves import IndexRun
 from tilewright.compiler.lower.network import (
     SPACE,
-    Network,
+    LoweringNetwork,
     affine,
     padded_channels,
     result_loops,
@@ -49,13 +49,13 @@ NEXT, LOW = 1, 2
 """Without carries, what lies behind the channels of `high`: those of the next element, and low parts."""
 
 
-def lower_by_axis(operator: Operator, axes: Axes, network: Network) -> list[Nest]:
+def lower_by_axis(operator: Operator, axes: Axes, network: LoweringNetwork) -> list[Nest]:
     """The nests of an interpolation, in an order in which all is written before it is read."""
     return _ByAxis(operator, axes, network).nests()
 
 
 def _in_order(
-    written: Sequence[tuple[Run, list[Nest]]], read: Sequence[tuple[Run, Nest]], is_ahead: bool
+    written: Sequence[tuple[IndexRun, list[Nest]]], read: Sequence[tuple[IndexRun, Nest]], is_ahead: bool
 ) -> list[Nest]:
     """Each nest that reads after those that write to any element up to its last one; both with their elements.
 
@@ -73,7 +73,7 @@ def _in_order(
     return [*found, *(nest for _, nests in waiting for nest in nests)]
 
 
-def _last(run: Run) -> int:
+def _last(run: IndexRun) -> int:
     return elements(run)[-1]
 
 
@@ -85,7 +85,7 @@ def _at(place: int, weight: int) -> tuple[int, int]:
 class _ByAxis:
     """The buffers, numbers and nests of one interpolation."""
 
-    def __init__(self, operator: Operator, axes: Axes, network: Network) -> None:
+    def __init__(self, operator: Operator, axes: Axes, network: LoweringNetwork) -> None:
         self._operator, self._network = operator, network
         self._first, self._second = first, second = axes
         self._carries = rounds_carries(operator, axes, network)
@@ -106,12 +106,12 @@ class _ByAxis:
     def nests(self) -> list[Nest]:
         return [*self._first_pass(), *self._second_pass()]
 
-    def _copied(self) -> list[tuple[Run, list[Nest]]]:
+    def _copied(self) -> list[tuple[IndexRun, list[Nest]]]:
         """The operand where results lie beside it; with carries in halves, as the first products wait for its first."""
         axis, size = self._first, self._image[self._first.dimension]
         half = -(-size // 2) if self._carries else size
         found = []
-        for number, run in enumerate((Run(half, 0, 1, 0, 1), Run(size - half, half, 1, half, 1))):
+        for number, run in enumerate((IndexRun(half, 0, 1, 0, 1), IndexRun(size - half, half, 1, half, 1))):
             if not run.count:
                 continue
             read, result = (Access(buffer, axis.index(axis.read(run))) for buffer in (self._x, self._beside_x))
@@ -133,13 +133,19 @@ class _ByAxis:
                 written.append((blend.run, [self._carry(f"second{number}.carry", blend, cell)]))
             read.append((blend.run, self._sum(f"second{number}", blend, cell)))
         last = self._image[axis.dimension] - 1
-        gaps = axis.gaps(self._image) if self._carries else [(NEXT - 1, Run(1, 0, 1, last, 1))]
+        gaps = axis.gaps(self._image) if self._carries else [(NEXT - 1, IndexRun(1, 0, 1, last, 1))]
         written += self._filled("second", axis, self._low, self._beside_high, self._between, gaps)
         return _in_order(written, read, is_ahead=not self._carries)  # those with carries take longer than one
 
     def _filled(
-        self, name: str, axis: Axis, source: str, buffer: str, shape: Sequence[int], gaps: Sequence[tuple[int, Run]]
-    ) -> list[tuple[Run, list[Nest]]]:
+        self,
+        name: str,
+        axis: BlendAxis,
+        source: str,
+        buffer: str,
+        shape: Sequence[int],
+        gaps: Sequence[tuple[int, IndexRun]],
+    ) -> list[tuple[IndexRun, list[Nest]]]:
         """Copies to where nothing lies beside an element: loads take what lies between, so all has to be written."""
         found = []
         for number, (slot, run) in enumerate(gaps):
@@ -148,7 +154,7 @@ class _ByAxis:
             found.append((run, [self._copy(f"{name}.gap{number}", axis.trips(run, shape), read, result)]))
         return found
 
-    def _high(self, name: str, blend: Blend, cell: Cell) -> list[Nest]:
+    def _high(self, name: str, blend: Blend, cell: BlendCell) -> list[Nest]:
         """The mean of two elements, rounded: beside one of them, and again where the second pass reads it.
 
         Not copied: a copy of every other element would load those between, too, which are written later.
@@ -179,7 +185,7 @@ class _ByAxis:
         moved = replace(again.result, index=tuple(result))
         return replace(again, name=f"{again.name}.next", loops=result_loops(trips), reads=reads, result=moved)
 
-    def _low_of(self, name: str, blend: Blend, cell: Cell) -> Nest:
+    def _low_of(self, name: str, blend: Blend, cell: BlendCell) -> Nest:
         """What `high` leaves of the weighted sum."""
         axis, run = self._first, blend.run
         channel = OWN if self._carries else self._behind(LOW - 1)
@@ -191,14 +197,14 @@ class _ByAxis:
             return self._nest(name, axis.trips(run, self._image), read, result, nothing)
         return self._product(name, axis, run, values, self._beside_x, result, 0, 1.0, self._network.unlimited(0))
 
-    def _carry(self, name: str, blend: Blend, cell: Cell) -> Nest:
+    def _carry(self, name: str, blend: Blend, cell: BlendCell) -> Nest:
         """What the low parts of two elements are together, rounded in units of `high`."""
         axis, run, by = self._second, blend.run, 1 / self._first.total
         reads, expr = self._blended(self._low, axis, blend, 0, by, by, self._network.unlimited(0))
         held = Access(self._beside_high, axis.index(axis.read(run, cell.place), self._behind(cell.slot)))
         return self._nest(name, axis.trips(run, self._between), reads, held, expr)
 
-    def _sum(self, name: str, blend: Blend, cell: Cell) -> Nest:
+    def _sum(self, name: str, blend: Blend, cell: BlendCell) -> Nest:
         """The result, from two elements and their carry, or their low parts."""
         axis, run, (a, b) = self._second, blend.run, blend.weights
         if self._carries and not (a and b):
@@ -211,7 +217,7 @@ class _ByAxis:
         bias, scale = -self._zero * total, self._scale / total
         return self._product(name, axis, run, self._matrix(axis, blocks), self._beside_high, result, bias, scale, None)
 
-    def _carried(self, name: str, blend: Blend, cell: Cell) -> Nest:
+    def _carried(self, name: str, blend: Blend, cell: BlendCell) -> Nest:
         """The result where it is one element: `high` and its carry."""
         axis, run, network = self._second, blend.run, self._network
         own = axis.index(axis.read(run, 0 if blend.weights[0] else 1))
@@ -234,7 +240,7 @@ class _ByAxis:
         return self._nest(name, trips, {"a": read}, result, self._network.activation("a"))
 
     def _blended(
-        self, tensor: str, axis: Axis, blend: Blend, zero: int, factor: float, whole: float, target: Target
+        self, tensor: str, axis: BlendAxis, blend: Blend, zero: int, factor: float, whole: float, target: Target
     ) -> tuple[dict[str, Access], Expr]:
         """Two elements with their weights times a factor, or the one whose weight is not 0 times another."""
         weights, network = blend.weights, self._network
@@ -250,7 +256,7 @@ class _ByAxis:
         return {"a": only}, expr
 
     def _product(
-        self, name: str, axis: Axis, run: Run, values: NDArray[np.int64], vector: str, result: Access,
+        self, name: str, axis: BlendAxis, run: IndexRun, values: NDArray[np.int64], vector: str, result: Access,
         bias: int, factor: float, target: Target | None,
     ) -> Nest:  # fmt: skip
         """A sum of products with one matrix: two taps of channels that lie side by side."""
@@ -273,7 +279,7 @@ class _ByAxis:
         )
         return product_nest(name, self._operator, product, 0, network)
 
-    def _matrix(self, axis: Axis, blocks: Mapping[int, tuple[int, ...]]) -> NDArray[np.int64]:
+    def _matrix(self, axis: BlendAxis, blocks: Mapping[int, tuple[int, ...]]) -> NDArray[np.int64]:
         """Weights of two taps for a channel and for those side by side with it, as the band [1, channel, R, S]."""
         values = np.zeros((self._apart * max(blocks) + 1, 2), np.int64)
         for block, weights in blocks.items():

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.blends import Blend, blends
 from tilewright.compiler.lower.integers import is_sum
-from tilewright.compiler.lower.moves import Run, runs
-from tilewright.compiler.lower.network import SPACE, Network, affine
+from tilewright.compiler.lower.moves import IndexRun, runs
+from tilewright.compiler.lower.network import SPACE, LoweringNetwork, affine
 from tilewright.compiler.nest.nest import Affine
 
 OWN = affine(("o", 1))
@@ -25,7 +25,7 @@ TAPS = {ROW: "r", COLUMN: "s"}
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class BlendCell:
     """Where a blend's result lies: how many others lie between it and an element, which is its first or second one."""
 
     slot: int
@@ -33,13 +33,13 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class BlendAxis:
     """One dimension: two weights for each blend, which add up to `total`, and the cell of its result."""
 
     dimension: int
     total: int
     blends: tuple[Blend, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[BlendCell, ...]
 
     @property
     def slots(self) -> int:
@@ -51,20 +51,20 @@ class Axis:
         index[CHANNEL], index[self.dimension] = channel, along
         return tuple(index)
 
-    def result(self, run: Run) -> Affine:
+    def result(self, run: IndexRun) -> Affine:
         return run.result(SPACE[self.dimension])
 
-    def read(self, run: Run, place: int = 0) -> Affine:
+    def read(self, run: IndexRun, place: int = 0) -> Affine:
         """The index of a run's first element, or of one so many places further."""
         first = run.read(SPACE[self.dimension])
         return affine(*first.terms, constant=first.constant + place)
 
-    def window(self, run: Run) -> Affine:
+    def window(self, run: IndexRun) -> Affine:
         """The index of a run's elements, a tap for each of the two."""
         first = run.read(SPACE[self.dimension])
         return affine(*first.terms, (TAPS[self.dimension], 1), constant=first.constant)
 
-    def gaps(self, sizes: Sequence[int]) -> list[tuple[int, Run]]:
+    def gaps(self, sizes: Sequence[int]) -> list[tuple[int, IndexRun]]:
         """Slots and runs of elements behind which no blend lies."""
         found = []
         for slot in range(self.slots):
@@ -74,7 +74,7 @@ class Axis:
             found += [(slot, run) for run in runs(free)]
         return found
 
-    def trips(self, run: Run, shape: Sequence[int]) -> tuple[int, ...]:
+    def trips(self, run: IndexRun, shape: Sequence[int]) -> tuple[int, ...]:
         trips = list(shape)
         trips[self.dimension] = run.count
         return tuple(trips)
@@ -83,11 +83,11 @@ class Axis:
 PER_PRODUCT = 64
 """About the cycles for which loads and results of a small product keep the array waiting."""
 
-Axes = tuple[Axis, Axis]
+Axes = tuple[BlendAxis, BlendAxis]
 """The dimension of the first pass and that of the second."""
 
 
-def two_axes(operator: Operator, network: Network) -> Axes | None:
+def two_axes(operator: Operator, network: LoweringNetwork) -> Axes | None:
     """Columns and rows of an interpolation; None if it cannot go along one and then the other."""
     sizes = network.shape(operator.inputs[0])
     if not network.adds_scaled or is_sum(operator.outputs[0], network):
@@ -100,7 +100,7 @@ def two_axes(operator: Operator, network: Network) -> Axes | None:
     return None if rows is None or columns is None else (columns, rows)
 
 
-def cycles_by_axis(operator: Operator, axes: Axes, network: Network) -> int:
+def cycles_by_axis(operator: Operator, axes: Axes, network: LoweringNetwork) -> int:
     """About how many cycles the products of both passes take."""
     first, second = axes
     image, result = (network.shape(name) for name in (operator.inputs[0], operator.outputs[0]))
@@ -116,17 +116,17 @@ def cycles_by_axis(operator: Operator, axes: Axes, network: Network) -> int:
     return total
 
 
-def product_cycles(taps: int, vectors: int, network: Network) -> int:
+def product_cycles(taps: int, vectors: int, network: LoweringNetwork) -> int:
     """About how many cycles a product of few vectors takes: meanwhile the array loads the weights of its next tap."""
     return taps * max(vectors, network.lanes) + PER_PRODUCT
 
 
-def rounds_carries(operator: Operator, axes: Axes, network: Network) -> bool:
+def rounds_carries(operator: Operator, axes: Axes, network: LoweringNetwork) -> bool:
     (x_scale, _), (y_scale, _) = (network.quantization(name) for name in (operator.inputs[0], operator.outputs[0]))
     return x_scale == y_scale and all(axis.total % 2 == 1 for axis in axes)
 
 
-def _axis(dimension: int, triples: Sequence[int], sizes: Sequence[int], widest: int) -> Axis | None:
+def _axis(dimension: int, triples: Sequence[int], sizes: Sequence[int], widest: int) -> BlendAxis | None:
     """A dimension of an interpolation; None if it has one element, or weights as whole numbers beyond the widest.
 
     All weights of a result, and what `high` is multiplied by, are weights of the machine.
@@ -141,7 +141,7 @@ def _axis(dimension: int, triples: Sequence[int], sizes: Sequence[int], widest: 
         a, b = (weight * total // (here + beyond) for weight in (here, beyond))
         even += (first, a, b) if first < size - 1 else (size - 2, b, a)
     found = [part for blend in blends(even, size) for part in _advancing(blend, total)]
-    return Axis(dimension, total, tuple(found), tuple(_cells(found, size)))
+    return BlendAxis(dimension, total, tuple(found), tuple(_cells(found, size)))
 
 
 def _advancing(blend: Blend, total: int) -> list[Blend]:
@@ -149,23 +149,23 @@ def _advancing(blend: Blend, total: int) -> list[Blend]:
     run, weights = blend.run, blend.weights if len(blend.weights) > 1 else (total, 0)
     if run.source_step or run.count == 1:
         return [Blend(run, weights)]
-    return [Blend(Run(1, run.to + i * run.to_step, 1, run.source, 1), weights) for i in range(run.count)]
+    return [Blend(IndexRun(1, run.to + i * run.to_step, 1, run.source, 1), weights) for i in range(run.count)]
 
 
-def _cells(blends: Sequence[Blend], size: int) -> list[Cell]:
+def _cells(blends: Sequence[Blend], size: int) -> list[BlendCell]:
     """A cell for each blend that no other has, in as few slots as there can be, about."""
     taken: list[set[int]] = [set() for _ in range(-(-sum(blend.run.count for blend in blends) // size))]
-    found: dict[Blend, Cell] = {}
+    found: dict[Blend, BlendCell] = {}
     for blend in sorted(blends, key=lambda blend: blend.run.source):
         own = set(elements(blend.run))
         free = [(p, slot) for p in (0, 1) for slot, used in enumerate(taken) if not used & {i + p for i in own}]
         place, slot = free[0] if free else (0, len(taken))
         taken += [set()] * (slot == len(taken))
         taken[slot] = taken[slot] | {i + place for i in own}
-        found[blend] = Cell(slot, place)
+        found[blend] = BlendCell(slot, place)
     return [found[blend] for blend in blends]
 
 
-def elements(run: Run) -> range:
+def elements(run: IndexRun) -> range:
     """The operand's elements from which a run's results begin."""
     return range(run.source, run.source + run.count * run.source_step, run.source_step)

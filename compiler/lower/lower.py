@@ -15,7 +15,7 @@ from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import BETWEEN, JOINED, Graph, Operator, TensorType, scales_of_parts, stored_shape
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
 from tilewright.compiler.lower.lowerings import LOWERINGS
-from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops
+from tilewright.compiler.lower.network import LoweringNetwork, identity_index, network_of, result_loops
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.compiler.simplify.kinds import NAMING, REORDERING
@@ -59,7 +59,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     )
 
 
-def _require_computed(operator: Operator, network: Network) -> None:
+def _require_computed(operator: Operator, network: LoweringNetwork) -> None:
     """Raise CompileError for an operand or result of a type that the machine's activations do not hold."""
     for name in (*operator.inputs, *operator.outputs):
         dtype = network.graph.tensors[name].dtype
@@ -73,7 +73,7 @@ def _require_computed(operator: Operator, network: Network) -> None:
 # -- buffers, inputs and outputs ---------------------------------------------------------------------------------------
 
 
-def _name_buffers(network: Network) -> None:
+def _name_buffers(network: LoweringNetwork) -> None:
     """Give every quantised tensor its buffer: those the host sees have its names, a reshape shares its input's.
 
     A buffer has the shape in which operators compute it and read it; the host's arrays may have another.
@@ -111,7 +111,7 @@ def _remark_on_columns(graph: Graph) -> dict[str, str]:
     return {"columns": f"{counts} are joined to one in {_listed(names)}, so that their channels fill the array"}
 
 
-def _remarks_on_types(network: Network) -> dict[str, str]:
+def _remarks_on_types(network: LoweringNetwork) -> dict[str, str]:
     """Which layers have activations that the machine stores shifted, or in a wider type, than the model has them."""
     layers: dict[str, dict[str, None]] = {}
     for operator in network.graph.operators:
@@ -143,7 +143,7 @@ def _remarks_on_roundings(graph: Graph) -> dict[str, str]:
     }
 
 
-def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tuple[int, int, int, int]]:
+def _computed_shapes(roots: Mapping[str, str], network: LoweringNetwork) -> dict[str, tuple[int, int, int, int]]:
     """The shape in which operators compute and read each buffer; raises CompileError where a reshape lies between."""
     shapes: dict[str, tuple[int, int, int, int]] = {}
     for operator in network.graph.operators:
@@ -161,7 +161,7 @@ def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tu
     return shapes
 
 
-def _reshape_before(tensor: str, network: Network) -> Operator:
+def _reshape_before(tensor: str, network: LoweringNetwork) -> Operator:
     """The operator that gave a tensor another shape; if it is as the host has it, one that gives others another."""
     if tensor not in network.graph.producers:
         return next(operator for operator in network.graph.operators if _reshapes(operator, network))
@@ -170,11 +170,11 @@ def _reshape_before(tensor: str, network: Network) -> Operator:
     return producer if is_reshape else _reshape_before(producer.inputs[0], network)
 
 
-def _reshapes(operator: Operator, network: Network) -> bool:
+def _reshapes(operator: Operator, network: LoweringNetwork) -> bool:
     return operator.kind in NAMING and network.shape(operator.inputs[0]) != network.shape(operator.outputs[0])
 
 
-def _output_copies(network: Network) -> list[Nest]:
+def _output_copies(network: LoweringNetwork) -> list[Nest]:
     """A copy for every output whose buffer already has the name of another input or output."""
     nests = []
     for name, tensor in network.graph.outputs.items():
@@ -190,7 +190,7 @@ def _output_copies(network: Network) -> list[Nest]:
     return nests
 
 
-def _drop_unread(network: Network) -> None:
+def _drop_unread(network: LoweringNetwork) -> None:
     """Drop nests whose result nobody reads, such as channels gathered for convolutions that read them with gaps."""
     wanted = set(network.graph.outputs)
     kept = []
@@ -216,7 +216,7 @@ def _readers(graph: Graph) -> dict[str, list[Operator]]:
 
 
 def _input_tensor(
-    name: str, network: Network, windowed: WindowedInput | None, readers: Mapping[str, Sequence[Operator]]
+    name: str, network: LoweringNetwork, windowed: WindowedInput | None, readers: Mapping[str, Sequence[Operator]]
 ) -> Tensor:
     graph = network.graph
     host = graph.tensors[name] if windowed is None else windowed.host
@@ -248,7 +248,12 @@ class _Turned:
 
 
 def _host_tensor(
-    name: str, host: TensorType, quantized: str, turned: _Turned | None, windows: Windows | None, network: Network
+    name: str,
+    host: TensorType,
+    quantized: str,
+    turned: _Turned | None,
+    windows: Windows | None,
+    network: LoweringNetwork,
 ) -> Tensor:
     """An input or output: the host's array, and the quantised tensor that it is converted to or from."""
     if host.dtype not in DTYPES:
@@ -283,7 +288,7 @@ def _transposes_after(name: str, graph: Graph, readers: Mapping[str, Sequence[Op
             yield from _transposes_after(operator.outputs[0], graph, readers)
 
 
-def _stored(name: str, network: Network) -> tuple[int, int, int, int]:
+def _stored(name: str, network: LoweringNetwork) -> tuple[int, int, int, int]:
     n, c, h, w = network.buffers[name].shape
     return n, c, h, w
 
@@ -293,7 +298,7 @@ def _require_full_range(operator: Operator, tensor_type: TensorType) -> None:
         raise CompileError(operator, "the input is limited before it is quantised", remedy="limit it after")
 
 
-def _output_tensor(name: str, tensor: str, network: Network) -> Tensor:
+def _output_tensor(name: str, tensor: str, network: LoweringNetwork) -> Tensor:
     turned, graph = None, network.graph
     held = tensor
     path = [tensor]  # from the host inwards

@@ -24,7 +24,7 @@ from tilewright.compiler.lower.moves import (
     lower_space_to_depth,
     lower_take,
 )
-from tilewright.compiler.lower.network import Network
+from tilewright.compiler.lower.network import LoweringNetwork
 from tilewright.compiler.lower.normalize import lower_normalize
 from tilewright.compiler.lower.permute import lower_permute
 from tilewright.compiler.lower.products import lower_average_pool
@@ -32,7 +32,7 @@ from tilewright.compiler.lower.softmax import lower_channel_max, lower_softmax
 from tilewright.compiler.lower.transposed import lower_conv_transpose
 from tilewright.compiler.nest.nest import Nest
 
-LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
+LOWERINGS: Mapping[str, Callable[[Operator, LoweringNetwork], list[Nest]]] = {
     "conv": lower_convolution,
     "average_pool": lower_average_pool,
     "max_pool": lower_max_pool,

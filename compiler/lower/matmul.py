@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, ROW, Operator
-from tilewright.compiler.lower.network import Network, affine, identity_index, result_loops, target_of
+from tilewright.compiler.lower.network import LoweringNetwork, affine, identity_index, result_loops, target_of
 from tilewright.compiler.lower.products import terms_of
 from tilewright.compiler.nest.expressions import requantized, source
 from tilewright.compiler.nest.nest import Access, Affine, Nest
@@ -22,7 +22,7 @@ from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
 
 
-def lower_product(operator: Operator, network: Network) -> list[Nest]:
+def lower_product(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """y[n, l, 0, m] = Σ a[n, k, 0, m] · b[n, l, 0, k], or b[n, k, 0, l] if `is_transposed`; requantised once."""
     a, b = operator.inputs
     (a_scale, a_zero), (b_scale, b_zero) = network.quantization(a), network.quantization(b)
@@ -51,7 +51,7 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
     return [*before, Nest(operator.name, operator.nodes, loops, reads, result, expr, batch * length * summed * pixels)]
 
 
-def _centred_sum(a_zero: int, b_zero: int, count: int, network: Network) -> Expr:
+def _centred_sum(a_zero: int, b_zero: int, count: int, network: LoweringNetwork) -> Expr:
     """`sum((x - a_zero) * (w - b_zero))` without the product of both zero points; all factors are activations."""
     x, w = network.activation("x"), network.activation("w")
     terms = make(Op.MUL, x, w)
@@ -61,7 +61,7 @@ def _centred_sum(a_zero: int, b_zero: int, count: int, network: Network) -> Expr
     return Expr(Op.SUM, Interval(count * terms.range.low, count * terms.range.high), (terms,))
 
 
-def _turned(operator: Operator, network: Network) -> tuple[str, list[Nest]]:
+def _turned(operator: Operator, network: LoweringNetwork) -> tuple[str, list[Nest]]:
     """A buffer with the second operand's channels and pixels exchanged."""
     b = operator.inputs[1]
     batch, summed, _, length = network.shape(b)
@@ -73,7 +73,7 @@ def _turned(operator: Operator, network: Network) -> tuple[str, list[Nest]]:
 
 
 def transposition(
-    name: str, operator: Operator, trips: Sequence[int], read: Access, write: Access, network: Network
+    name: str, operator: Operator, trips: Sequence[int], read: Access, write: Access, network: LoweringNetwork
 ) -> list[Nest]:
     """Nests that write what they read, where the loop x walks over channels of the source and o along its pixels.
 

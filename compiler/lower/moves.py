@@ -18,7 +18,7 @@ from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, TAKEN, 
 from tilewright.compiler.graph.pixel_blocks import block_channels
 from tilewright.compiler.lower.network import (
     SPACE,
-    Network,
+    LoweringNetwork,
     Spread,
     affine,
     identity_index,
@@ -32,7 +32,7 @@ WIDEST_STEP = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class IndexRun:
     """Indices of a result and of its operand along one dimension: `count` pairs, each a step from the one before."""
 
     count: int
@@ -48,7 +48,7 @@ class Run:
         return affine(*[(loop, self.source_step)] if self.source_step else [], constant=self.source)
 
 
-def lower_take(operator: Operator, network: Network) -> list[Nest]:
+def lower_take(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """A copy for each combination of runs, or a product where channels change lanes."""
     x, y = operator.inputs[0], operator.outputs[0]
     sizes = network.shape(x)
@@ -58,19 +58,19 @@ def lower_take(operator: Operator, network: Network) -> list[Nest]:
     return _moved(operator, network.buffer_of[x], network.buffer_of[y], moves, network)
 
 
-def lower_depth_to_space(operator: Operator, network: Network) -> list[Nest]:
+def lower_depth_to_space(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """For each place in a block, some channels moved to every block-th row and column."""
     x, y = operator.inputs[0], operator.outputs[0]
     block = operator.attributes["block"]
     batches, _, height, width = network.shape(x)
     moves = [
-        (channels, (_all(batches), Run(height, i, block, 0, 1), Run(width, j, block, 0, 1)))
+        (channels, (_all(batches), IndexRun(height, i, block, 0, 1), IndexRun(width, j, block, 0, 1)))
         for i, j, channels in block_channels(network.shape(y)[CHANNEL], block, operator.attributes["order"])
     ]
     return _moved(operator, network.buffer_of[x], network.buffer_of[y], moves, network)
 
 
-def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
+def lower_space_to_depth(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """Every block-th row and column moved to channels of its own; or a convolution that picks them, block by block."""
     x, y = operator.inputs[0], operator.outputs[0]
     block = operator.attributes["block"]
@@ -83,8 +83,8 @@ def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
                 _part_name(operator, position, len(places)),
                 operator,
                 network.buffer_of[x],
-                (_all(batches), Run(inputs, channels[0], 1, 0, 1), Run(height, 0, 1, i, block),
-                 Run(width, 0, 1, j, block)),
+                (_all(batches), IndexRun(inputs, channels[0], 1, 0, 1), IndexRun(height, 0, 1, i, block),
+                 IndexRun(width, 0, 1, j, block)),
                 network.buffer_of[y],
                 network,
             )
@@ -105,7 +105,7 @@ def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
     return [product_nest(operator.name, operator, made, 0, network)]
 
 
-def lower_concat(operator: Operator, network: Network) -> list[Nest]:
+def lower_concat(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """Every operand copied to its place.
 
     Where an operand does not begin on a word's first lane, all are copied side by side with gaps between them, and a
@@ -135,7 +135,7 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     return nests
 
 
-def _held(name: str, operator: Operator, network: Network) -> str:
+def _held(name: str, operator: Operator, network: LoweringNetwork) -> str:
     """The buffer or constant of an operand, whose integers must mean the same numbers as the result's."""
     if network.quantization(name) != network.quantization(operator.outputs[0]):
         raise CompileError(
@@ -151,7 +151,7 @@ def _close(buffer: str, channels: int) -> Spread:
     return Spread(buffer, np.arange(channels), channels)
 
 
-def lower_refold(operator: Operator, network: Network) -> list[Nest]:
+def lower_refold(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     source, target = network.buffer_of[x], network.buffer_of[y]
     return [refolded(operator.name, operator, source, target, network.shape(x), network.shape(y), network)]
@@ -159,7 +159,7 @@ def lower_refold(operator: Operator, network: Network) -> list[Nest]:
 
 def refolded(
     name: str, operator: Operator, source: str, target: str, shape: Sequence[int], result: Sequence[int],
-    network: Network,
+    network: LoweringNetwork,
 ) -> Nest:  # fmt: skip
     """One row cut into rows, or rows that follow each other in one row: a copy."""
     is_cut = shape[ROW] == 1
@@ -173,7 +173,7 @@ def refolded(
     return Nest(name, operator.nodes, loops, reads, Access(target, write), network.activation("a"), 0)
 
 
-def lower_pad(operator: Operator, network: Network) -> list[Nest]:
+def lower_pad(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """A copy that reads beyond the operand's edges, where it finds the value of the padding."""
     x, y = operator.inputs[0], operator.outputs[0]
     top, left, _, _ = operator.attributes["pads"]
@@ -189,7 +189,7 @@ def lower_pad(operator: Operator, network: Network) -> list[Nest]:
 # -- runs of indices ---------------------------------------------------------------------------------------------------
 
 
-def runs(indices: Sequence[int]) -> list[Run]:
+def runs(indices: Sequence[int]) -> list[IndexRun]:
     """A list of indices as few runs, each with one step in the list and one in the values.
 
     Example: 0 0 1 1 2 2 is 0 1 2 at the even places and 0 1 2 at the odd ones.
@@ -201,9 +201,9 @@ def runs(indices: Sequence[int]) -> list[Run]:
     return best
 
 
-def _runs_of_step(indices: Sequence[int], step: int, most: float = math.inf) -> list[Run]:
+def _runs_of_step(indices: Sequence[int], step: int, most: float = math.inf) -> list[IndexRun]:
     """The runs of one step in the list; only the first ones where there are at least `most`."""
-    found: list[Run] = []
+    found: list[IndexRun] = []
     for first in range(min(step, len(indices))):
         own = indices[first::step]
         start, count = 0, len(own)
@@ -213,12 +213,12 @@ def _runs_of_step(indices: Sequence[int], step: int, most: float = math.inf) -> 
             while stop < count and own[stop] - own[stop - 1] == by:
                 stop += 1
             by = by if stop - start > 1 else 1
-            found.append(Run(stop - start, first + start * step, step if stop - start > 1 else 1, own[start], by))
+            found.append(IndexRun(stop - start, first + start * step, step if stop - start > 1 else 1, own[start], by))
             start = stop
     return found
 
 
-def _lane_runs(channels: Sequence[int], lanes: int) -> list[Run] | None:
+def _lane_runs(channels: Sequence[int], lanes: int) -> list[IndexRun] | None:
     """Channels as runs of whole words; None if some channel would change its lane."""
     found = []
     for run in _runs_of_step(channels, 1):
@@ -231,13 +231,13 @@ def _lane_runs(channels: Sequence[int], lanes: int) -> list[Run] | None:
 # -- nests -------------------------------------------------------------------------------------------------------------
 
 
-def _all(count: int) -> Run:
-    return Run(count, 0, 1, 0, 1)
+def _all(count: int) -> IndexRun:
+    return IndexRun(count, 0, 1, 0, 1)
 
 
 def _moved(
     operator: Operator, source: str, target: str,
-    moves: Sequence[tuple[Sequence[int], tuple[Run, Run, Run]]], network: Network,
+    moves: Sequence[tuple[Sequence[int], tuple[IndexRun, IndexRun, IndexRun]]], network: LoweringNetwork,
 ) -> list[Nest]:  # fmt: skip
     """Nests that fill a target: each move has channels of the source, and runs of batches, rows and columns."""
     nests: list[Nest] = []
@@ -265,18 +265,20 @@ def _part_name(operator: Operator, position: int, count: int) -> str:
 
 
 def _side_by_side(
-    operator: Operator, pieces: Sequence[tuple[str, int, int]], target: str, network: Network
+    operator: Operator, pieces: Sequence[tuple[str, int, int]], target: str, network: LoweringNetwork
 ) -> list[Nest]:
     """Copies of whole buffers, each given with its size along the operator's axis and its first index in the target."""
     nests = []
     for position, (source, size, first) in enumerate(pieces):
         walk = [_all(trip) for trip in network.shape(operator.outputs[0])]
-        walk[operator.attributes["axis"]] = Run(size, first, 1, 0, 1)
+        walk[operator.attributes["axis"]] = IndexRun(size, first, 1, 0, 1)
         nests.append(_copy(_part_name(operator, position, len(pieces)), operator, source, walk, target, network))
     return nests
 
 
-def _copy(name: str, operator: Operator, source: str, walk: Sequence[Run], target: str, network: Network) -> Nest:
+def _copy(
+    name: str, operator: Operator, source: str, walk: Sequence[IndexRun], target: str, network: LoweringNetwork
+) -> Nest:
     """A nest that moves a part of the source to a part of the target."""
     loops = tuple(NestLoop(loop, run.count) for loop, run in zip(SPACE, walk, strict=True))
     read = Access(source, tuple(run.read(loop) for run, loop in zip(walk, SPACE, strict=True)))
@@ -284,7 +286,7 @@ def _copy(name: str, operator: Operator, source: str, walk: Sequence[Run], targe
     return Nest(name, operator.nodes, loops, {"a": read}, write, network.activation("a"), 0)
 
 
-def selector(name: str, channels: Sequence[int], inputs: int, network: Network) -> str:
+def selector(name: str, channels: Sequence[int], inputs: int, network: LoweringNetwork) -> str:
     """A constant matrix of ones and zeros: channel i of its product is channel `channels[i]` of the operand."""
     matrix = np.zeros((len(channels), inputs, 1, 1), np.int64)
     matrix[np.arange(len(channels)), list(channels)] = 1
@@ -292,7 +294,13 @@ def selector(name: str, channels: Sequence[int], inputs: int, network: Network) 
 
 
 def selection(
-    name: str, operator: Operator, source: str, matrix: str, walk: tuple[Run, Run, Run], target: str, network: Network
+    name: str,
+    operator: Operator,
+    source: str,
+    matrix: str,
+    walk: tuple[IndexRun, IndexRun, IndexRun],
+    target: str,
+    network: LoweringNetwork,
 ) -> Nest:
     """The product of a part of the source with a matrix that picks channels, written to a part of the target."""
     outputs = network.constants[matrix].shape[0]
@@ -308,7 +316,7 @@ def selection(
 
 
 def picking(
-    matrix: str, vector: Access, trips: tuple[int, ...], result: Access, zero: int, network: Network
+    matrix: str, vector: Access, trips: tuple[int, ...], result: Access, zero: int, network: LoweringNetwork
 ) -> Product:
     """A product each of whose channels is one channel of its operand: nothing is rounded."""
     outputs, *reduce = network.constants[matrix].shape

@@ -45,7 +45,7 @@ class Spread:
 
 
 @dataclass
-class Network:
+class LoweringNetwork:
     """A graph that is being lowered, what must be known of the machine, and the nests, buffers and constants so far."""
 
     graph: Graph
@@ -159,11 +159,11 @@ class Network:
         return tensor_type.quantization.scale, tensor_type.quantization.zero_point - self.offset(tensor)
 
 
-def network_of(graph: Graph, machine: Machine) -> Network:
+def network_of(graph: Graph, machine: Machine) -> LoweringNetwork:
     """A graph of which nothing is lowered yet, and what lowering has to know of the machine."""
     arithmetic = arithmetic_of(machine)
     softmax = softmax_format(machine, arithmetic)
-    return Network(
+    return LoweringNetwork(
         graph,
         arithmetic,
         machine.lanes,
@@ -178,7 +178,7 @@ def network_of(graph: Graph, machine: Machine) -> Network:
     )
 
 
-def padded_channels(channels: int, network: Network) -> int:
+def padded_channels(channels: int, network: LoweringNetwork) -> int:
     """The channels of whole vectors."""
     vector = network.lanes * network.group
     return -(-channels // vector) * vector
@@ -207,7 +207,7 @@ def identity_index() -> tuple[Affine, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class SpatialBox:
     """A part of the result's [H, W]: first index and size."""
 
     y: int
@@ -216,7 +216,9 @@ class Box:
     width: int
 
 
-def window_access(tensor: str, channel: str, operator: Operator, box: Box, network: Network, outside: int) -> Access:
+def window_access(
+    tensor: str, channel: str, operator: Operator, box: SpatialBox, network: LoweringNetwork, outside: int
+) -> Access:
     """[n, channel, y·stride + r·dilation - pad, x·stride + s·dilation - pad]; y and x count from the box's corner."""
     strides, pads, dilations = (operator.attributes[name] for name in ("strides", "pads", "dilations"))
     kernel = kernel_of(operator, network)
@@ -231,7 +233,7 @@ def window_access(tensor: str, channel: str, operator: Operator, box: Box, netwo
     return Access(buffer, (affine(("n", 1)), affine((channel, 1)), *index), outside if reaches_outside else None)
 
 
-def kernel_of(operator: Operator, network: Network) -> tuple[int, int]:
+def kernel_of(operator: Operator, network: LoweringNetwork) -> tuple[int, int]:
     if operator.kind == "conv":
         _, _, height, width = network.graph.tensors[operator.inputs[1]].shape
         return height, width
@@ -239,11 +241,11 @@ def kernel_of(operator: Operator, network: Network) -> tuple[int, int]:
     return kernel
 
 
-def whole(shape: Sequence[int]) -> Box:
-    return Box(0, shape[ROW], 0, shape[COLUMN])
+def whole(shape: Sequence[int]) -> SpatialBox:
+    return SpatialBox(0, shape[ROW], 0, shape[COLUMN])
 
 
-def target_of(operator: Operator, network: Network) -> Target:
+def target_of(operator: Operator, network: LoweringNetwork) -> Target:
     result_type = network.graph.tensors[operator.outputs[0]]
     assert result_type.quantization is not None and len(set(result_type.quantization.zero_points)) == 1
     offset = network.offset(operator.outputs[0])

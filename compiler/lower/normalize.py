@@ -28,7 +28,7 @@ from tilewright.compiler.graph.graph import CHANNEL, Operator
 from tilewright.compiler.lower.network import (
     SPACE,
     Integers,
-    Network,
+    LoweringNetwork,
     affine,
     identity_index,
     padded_channels,
@@ -47,7 +47,7 @@ LEAST_FACTOR = 2.0**-22
 """Scales below this add less than a hundredth of a step; with it, a bias beside a scale of 0 still fits its field."""
 
 
-def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
+def lower_normalize(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """Each channel less the mean, times the reciprocal root of the variance, requantised channel by channel."""
     x, y = operator.inputs[0], operator.outputs[0]
     channels, widths = network.shape(x)[CHANNEL], network.normalize
@@ -79,7 +79,7 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
     return [Nest(operator.name, operator.nodes, loops, reads, result, expr, 0)]
 
 
-def _require_room(operator: Operator, channels: int, network: Network) -> None:
+def _require_room(operator: Operator, channels: int, network: LoweringNetwork) -> None:
     """Raise CompileError for rows that no tile can hold: a row is all there before any of it is complete."""
     words = network.normalize.row_words
     if padded_channels(channels, network) > words * network.lanes:
@@ -90,7 +90,7 @@ def _require_room(operator: Operator, channels: int, network: Network) -> None:
         )
 
 
-def _there(operator: Operator, channels: int, network: Network) -> Access:
+def _there(operator: Operator, channels: int, network: LoweringNetwork) -> Access:
     """A read of 1 for each channel and 0 for the lanes beyond; of one number where there are no such lanes."""
     padded = padded_channels(channels, network)
     values = np.arange(padded) < channels if padded > channels else np.array([True])
@@ -98,7 +98,7 @@ def _there(operator: Operator, channels: int, network: Network) -> Access:
     return Access(constant, (affine(("i", 1)) if padded > channels else affine(),))
 
 
-def _of_result(name: str, values: Integers, element_type: IntegerType, network: Network) -> Access:
+def _of_result(name: str, values: Integers, element_type: IntegerType, network: LoweringNetwork) -> Access:
     """A read of constants that broadcast against [N, C, H, W]: one number, one for each channel, or for each pixel."""
     if (values == values.flat[0]).all():
         return Access(network.add_constant(name, values.reshape(-1)[:1], element_type), (affine(),))
@@ -109,7 +109,7 @@ def _of_result(name: str, values: Integers, element_type: IntegerType, network: 
 
 
 def _parameters(
-    operator: Operator, factors: NDArray[np.float64], network: Network
+    operator: Operator, factors: NDArray[np.float64], network: LoweringNetwork
 ) -> dict[str, tuple[Integers, IntegerType]]:
     """Bias, scale and shift of each channel or pixel; raises CompileError for a bias beyond its field."""
     number = network.from_sums
@@ -147,7 +147,7 @@ class Units:
     result: float  # one of a normalised value is so many steps of the result, before the operator's own scale
 
 
-def _units_of(operator: Operator, channels: int, network: Network) -> Units:
+def _units_of(operator: Operator, channels: int, network: LoweringNetwork) -> Units:
     """Squares keep as many bits as their sum has room for, with epsilon in it."""
     widths = network.normalize
     (x_scale, _), (y_scale, _) = network.quantization(operator.inputs[0]), network.quantization(operator.outputs[0])
@@ -181,7 +181,7 @@ def _units_of(operator: Operator, channels: int, network: Network) -> Units:
 class _Expressions:
     """The pieces of the nest's expression, in the form of the instructions for them."""
 
-    network: Network
+    network: LoweringNetwork
     units: Units
     zero: int  # of the operand
     scope: Scope

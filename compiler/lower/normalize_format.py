@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.compiler.arithmetic import Arithmetic
-from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, first_found
+from tilewright.compiler.lower.softmax_format import LeadingBits, SoftmaxFormat, TableFormat, first_found
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, make, walk
@@ -38,9 +38,9 @@ class NormalizeFormat:
     magnitude: IntegerType  # of a sum of squares
     exponent: int  # the shift of a product with the root of a magnitude that has no zeros before it
     count: IntegerType
-    guesses: Table
+    guesses: TableFormat
     guess_shift: int
-    leading: Kept
+    leading: LeadingBits
     minuend: IntegerType
     rounding: Rounding
     row_words: int  # of the memory of sums: it holds what is left of a whole row

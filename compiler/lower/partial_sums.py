@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.compiler.lower.network import Network, affine
+from tilewright.compiler.lower.network import LoweringNetwork, affine
 from tilewright.compiler.lower.pieces_format import SumsMemory
 from tilewright.compiler.nest.nest import Access, Buffer
 
@@ -18,7 +18,7 @@ SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SummedPart:
     """A part of the result whose sums are in memory together."""
 
     name: str
@@ -32,7 +32,9 @@ class Part:
         return slice(self.channels.start, self.channels.stop)
 
 
-def parts_of(name: str, shape: tuple[int, ...], pieces: int, memory: SumsMemory, network: Network) -> Iterator[Part]:
+def parts_of(
+    name: str, shape: tuple[int, ...], pieces: int, memory: SumsMemory, network: LoweringNetwork
+) -> Iterator[SummedPart]:
     """As large as the memory has room for; pixels are divided where those of one weight tile have none."""
     batches, channels, rows, columns = shape
     room = max(1, memory.words // SHARE // (pieces * batches * memory.tile_words))  # tiles of a pixel
@@ -43,7 +45,7 @@ def parts_of(name: str, shape: tuple[int, ...], pieces: int, memory: SumsMemory,
         (o, y, x) for y in range(0, rows, height) for x in range(0, columns, width) for o in range(0, channels, step)
     ]
     for number, (o, y, x) in enumerate(corners):
-        yield Part(
+        yield SummedPart(
             name if len(corners) == 1 else f"{name}.part{number}",
             range(o, min(o + step, channels)),
             range(y, min(y + height, rows)),
@@ -51,7 +53,7 @@ def parts_of(name: str, shape: tuple[int, ...], pieces: int, memory: SumsMemory,
         )
 
 
-def sums_of(part: Part, batches: int, pieces: int, network: Network) -> str:
+def sums_of(part: SummedPart, batches: int, pieces: int, network: LoweringNetwork) -> str:
     """A new buffer for the pieces of a part."""
     shape = (batches, len(part.channels), pieces * len(part.rows), len(part.columns))
     name = network.add_buffer(f"{part.name}.sums", shape)
@@ -59,19 +61,19 @@ def sums_of(part: Part, batches: int, pieces: int, network: Network) -> str:
     return name
 
 
-def piece(sums: str, part: Part, number: int) -> Access:
+def piece(sums: str, part: SummedPart, number: int) -> Access:
     """Where a piece of each sum goes."""
     rows = affine(("y", 1), constant=number * len(part.rows))
     return Access(sums, (affine(("n", 1)), affine(("o", 1)), rows, affine(("x", 1))))
 
 
-def all_pieces(sums: str, part: Part) -> Access:
+def all_pieces(sums: str, part: SummedPart) -> Access:
     """A read of all pieces of a sum, in a loop b."""
     rows = affine(("y", 1), ("b", len(part.rows)))
     return Access(sums, (affine(("n", 1)), affine(("o", 1)), rows, affine(("x", 1))))
 
 
-def place_of(part: Part, result: str) -> Access:
+def place_of(part: SummedPart, result: str) -> Access:
     """Where a part's results go."""
     corner = (0, part.channels.start, part.rows.start, part.columns.start)
     return Access(

@@ -15,17 +15,17 @@ from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operato
 from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.matmul import transposition
 from tilewright.compiler.lower.moves import picking, refolded, selector
-from tilewright.compiler.lower.network import SPACE, Network, Spread, affine, result_loops
-from tilewright.compiler.lower.permute_steps import Run, Step, StepKind, steps_of
+from tilewright.compiler.lower.network import SPACE, LoweringNetwork, Spread, affine, result_loops
+from tilewright.compiler.lower.permute_steps import JoinedFactors, PermuteStep, StepKind, steps_of
 from tilewright.compiler.lower.products import product_nest
 from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.isa.program.stored_types import COMPUTED_NAMES
 
-Loops = dict[str, Run]
+Loops = dict[str, JoinedFactors]
 """The runs that loops walk along."""
 
 
-def lower_permute(operator: Operator, network: Network) -> list[Nest]:
+def lower_permute(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """The steps from operand to result, one after the other; raises CompileError where there are none."""
     x, y = operator.inputs[0], operator.outputs[0]
     steps = None
@@ -56,14 +56,14 @@ def lower_permute(operator: Operator, network: Network) -> list[Nest]:
     return nests
 
 
-def _only_rows_change(operator: Operator, network: Network) -> bool:
+def _only_rows_change(operator: Operator, network: LoweringNetwork) -> bool:
     """Whether the elements stay in order, and batches and channels as they are: 3×13 pixels become 13×3."""
     before, after = (network.shape(name) for name in (operator.inputs[0], operator.outputs[0]))
     axes = operator.attributes["axes"]
     return tuple(axes) == tuple(range(len(axes))) and before[:ROW] == after[:ROW]
 
 
-def _by_way_of_one_row(operator: Operator, network: Network) -> list[Nest]:
+def _by_way_of_one_row(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     before, after = network.shape(x), network.shape(y)
     batches, channels, rows, columns = before
@@ -75,7 +75,9 @@ def _by_way_of_one_row(operator: Operator, network: Network) -> list[Nest]:
     ]
 
 
-def _nests(name: str, operator: Operator, step: Step, source: str, target: str, network: Network) -> list[Nest]:
+def _nests(
+    name: str, operator: Operator, step: PermuteStep, source: str, target: str, network: LoweringNetwork
+) -> list[Nest]:
     """The nests of a step: for each combination of the unrolled indices one, or those of one exchange."""
     nests: list[Nest] = []
     matrices: dict[tuple[int, ...], str] = {}
@@ -106,7 +108,7 @@ def _nests(name: str, operator: Operator, step: Step, source: str, target: str, 
     return nests
 
 
-def _named(step: Step) -> Loops:
+def _named(step: PermuteStep) -> Loops:
     """The loops n, o, y and x over the dimensions of the result; in an exchange, x walks along the former channels."""
     names = dict(enumerate(SPACE))
     if step.kind is StepKind.EXCHANGE:
@@ -115,7 +117,7 @@ def _named(step: Step) -> Loops:
     return {names[d]: run for d, run in enumerate(step.loops) if run is not None}
 
 
-def _indices(loops: Loops, at: dict[Run, int], is_result: bool) -> tuple[Affine, ...]:
+def _indices(loops: Loops, at: dict[JoinedFactors, int], is_result: bool) -> tuple[Affine, ...]:
     """An access's index in each dimension: along the loops, from where the unrolled indices put it."""
     terms: list[list[tuple[str, int]]] = [[], [], [], []]
     constants = [0, 0, 0, 0]
@@ -134,7 +136,7 @@ def _over(access: Access, channels: Affine) -> Access:
     return Access(access.tensor, (access.index[BATCH], channels, *access.index[ROW:]))
 
 
-def _picked(step: Step, at: dict[Run, int]) -> list[int]:
+def _picked(step: PermuteStep, at: dict[JoinedFactors, int]) -> list[int]:
     """For each channel of the result the channel of the source that it is, at these unrolled indices."""
     first = sum(index * run.source[1] for run, index in at.items() if run.source[0] == CHANNEL)
     channels = np.full(step.result.shape[CHANNEL], first)
@@ -144,7 +146,7 @@ def _picked(step: Step, at: dict[Run, int]) -> list[int]:
     return [int(channel) for channel in channels]
 
 
-def _keeps_pixels(step: Step) -> bool:
+def _keeps_pixels(step: PermuteStep) -> bool:
     """Whether only channels change their places."""
     runs = (run for run in step.loops if run is not None)
     return not step.unrolled and all(run.source == run.result for run in runs)

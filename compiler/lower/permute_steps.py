@@ -36,7 +36,7 @@ MOST_NESTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class BufferForm:
     """A buffer's shape, and for each factor its dimension and the step between its indices there."""
 
     shape: Shape
@@ -44,7 +44,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class JoinedFactors:
     """Factors that follow each other in two forms, joined to one: its dimension and step in each form."""
 
     size: int
@@ -61,7 +61,7 @@ class StepKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PermuteStep:
     """A move from one form to another: a nest for each combination of the indices of `unrolled`.
 
     Each nest walks along `loops`: for each dimension of the result a run, or None where the nest stays at one index.
@@ -70,11 +70,11 @@ class Step:
     """
 
     kind: StepKind
-    source: Form
-    result: Form
-    loops: tuple[Run | None, Run | None, Run | None, Run | None]
-    unrolled: tuple[Run, ...]
-    picked: tuple[Run, ...] = ()
+    source: BufferForm
+    result: BufferForm
+    loops: tuple[JoinedFactors | None, JoinedFactors | None, JoinedFactors | None, JoinedFactors | None]
+    unrolled: tuple[JoinedFactors, ...]
+    picked: tuple[JoinedFactors, ...] = ()
     leaving: int = CHANNEL
 
     @property
@@ -82,7 +82,7 @@ class Step:
         return prod(run.size for run in self.unrolled)
 
 
-def steps_of(order: ElementOrder, source: Shape, result: Shape, lanes: int) -> list[Step] | None:
+def steps_of(order: ElementOrder, source: Shape, result: Shape, lanes: int) -> list[PermuteStep] | None:
     """The cheapest steps found that move a stored tensor's elements to another order; None if there are none."""
     cut = order.cut_as_source(source)
     cut = None if cut is None else cut.cut_as_result(result)
@@ -95,11 +95,13 @@ def steps_of(order: ElementOrder, source: Shape, result: Shape, lanes: int) -> l
     return _cheapest(_form(first, sizes), forms, sizes, lanes)
 
 
-def _cheapest(start: Form, forms: Sequence[Form], sizes: Sequence[int], lanes: int) -> list[Step] | None:
+def _cheapest(
+    start: BufferForm, forms: Sequence[BufferForm], sizes: Sequence[int], lanes: int
+) -> list[PermuteStep] | None:
     """The cheapest path of steps from a form to the first of some others (Dijkstra's algorithm)."""
     ties = count()
-    heap: list[tuple[float, int, Form, list[Step]]] = [(0, next(ties), start, [])]
-    done: set[Form] = set()
+    heap: list[tuple[float, int, BufferForm, list[PermuteStep]]] = [(0, next(ties), start, [])]
+    done: set[BufferForm] = set()
     while heap:
         cost, _, form, steps = heapq.heappop(heap)
         if form == forms[0]:
@@ -114,7 +116,7 @@ def _cheapest(start: Form, forms: Sequence[Form], sizes: Sequence[int], lanes: i
     return None
 
 
-def _cost(step: Step, lanes: int) -> float:
+def _cost(step: PermuteStep, lanes: int) -> float:
     """In words moved; a copy that only changes addresses is likely to be removed later (compiler/nest/copies.py)."""
     if step.kind is StepKind.COPY and (_only_parts_channels(step) or _only_joins_rows(step)):
         return step.nests
@@ -123,7 +125,7 @@ def _cost(step: Step, lanes: int) -> float:
     return step.nests * NEST_COST + words * _passes(step, lanes)
 
 
-def _passes(step: Step, lanes: int) -> int:
+def _passes(step: PermuteStep, lanes: int) -> int:
     """How often a step goes over each word of its result."""
     match step.kind:
         case StepKind.COPY:
@@ -136,7 +138,7 @@ def _passes(step: Step, lanes: int) -> int:
             assert_never(step.kind)
 
 
-def _only_parts_channels(step: Step) -> bool:
+def _only_parts_channels(step: PermuteStep) -> bool:
     """Whether elements move only between channels and batches."""
     runs = (*(run for run in step.loops if run is not None), *step.unrolled)
     return all(
@@ -144,7 +146,7 @@ def _only_parts_channels(step: Step) -> bool:
     ) and step.source.shape[ROW:] == step.result.shape[ROW:]  # fmt: skip
 
 
-def _only_joins_rows(step: Step) -> bool:
+def _only_joins_rows(step: PermuteStep) -> bool:
     """Whether only rows follow each other in one row, or one is cut into rows, by one nest."""
     return not step.unrolled and step.source.shape[:ROW] == step.result.shape[:ROW] and all(
         run.source == run.result or {run.source[0], run.result[0]} == {ROW, COLUMN} for run in step.loops if run
@@ -154,7 +156,7 @@ def _only_joins_rows(step: Step) -> bool:
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-def _step(source: Form, result: Form, sizes: Sequence[int], lanes: int) -> Step | None:
+def _step(source: BufferForm, result: BufferForm, sizes: Sequence[int], lanes: int) -> PermuteStep | None:
     """The step from a form to another, if a single one is enough."""
     runs = _runs(source, result, sizes)
     leaving = next((run for run in runs if run.source == (CHANNEL, 1)), None)
@@ -170,7 +172,7 @@ def _step(source: Form, result: Form, sizes: Sequence[int], lanes: int) -> Step 
     return step if step is not None and step.nests <= MOST_NESTS else None
 
 
-def _runs(source: Form, result: Form, sizes: Sequence[int]) -> list[Run]:
+def _runs(source: BufferForm, result: BufferForm, sizes: Sequence[int]) -> list[JoinedFactors]:
     """All factors, joined to as few runs as possible."""
     at = {(source.places[f], result.places[f]): f for f in range(len(sizes))}
     outer: dict[int, int] = {}
@@ -185,11 +187,13 @@ def _runs(source: Form, result: Form, sizes: Sequence[int]) -> list[Run]:
         while g in outer:
             g = outer[g]
             size *= sizes[g]
-        runs.append(Run(size, source.places[f], result.places[f]))
+        runs.append(JoinedFactors(size, source.places[f], result.places[f]))
     return sorted(runs, key=lambda run: run.result)
 
 
-def _keep_lanes(runs: Sequence[Run], leaving: Run | None, coming: Run | None, lanes: int) -> bool:
+def _keep_lanes(
+    runs: Sequence[JoinedFactors], leaving: JoinedFactors | None, coming: JoinedFactors | None, lanes: int
+) -> bool:
     """Whether all channels but the innermost move in whole words."""
     return all(
         step % lanes == 0
@@ -199,14 +203,16 @@ def _keep_lanes(runs: Sequence[Run], leaving: Run | None, coming: Run | None, la
     )
 
 
-def _is_exchange(runs: Sequence[Run], leaving: Run | None, coming: Run | None, lanes: int) -> bool:
+def _is_exchange(
+    runs: Sequence[JoinedFactors], leaving: JoinedFactors | None, coming: JoinedFactors | None, lanes: int
+) -> bool:
     """Whether pixels one after the other come to the innermost channels, and these go to other dimensions."""
     comes = coming is None or coming.source in ((ROW, 1), (COLUMN, 1))
     leaves = leaving is None or leaving.result[0] != CHANNEL
     return comes and leaves and _keep_lanes(runs, leaving, coming, lanes)
 
 
-def _is_pick(runs: Sequence[Run], result: Form) -> bool:
+def _is_pick(runs: Sequence[JoinedFactors], result: BufferForm) -> bool:
     """Whether all channels of the result are channels already, and leave no gaps there."""
     channels = [run for run in runs if run.result[0] == CHANNEL]
     is_dense = prod(run.size for run in channels) == result.shape[CHANNEL]
@@ -214,13 +220,18 @@ def _is_pick(runs: Sequence[Run], result: Form) -> bool:
 
 
 def _walk(
-    kind: StepKind, source: Form, result: Form, runs: Sequence[Run], lane: Run | None, leaving: Run | None = None
-) -> Step | None:
+    kind: StepKind,
+    source: BufferForm,
+    result: BufferForm,
+    runs: Sequence[JoinedFactors],
+    lane: JoinedFactors | None,
+    leaving: JoinedFactors | None = None,
+) -> PermuteStep | None:
     """A step whose nests walk along the longest run of each dimension; all other runs are unrolled.
 
     In a copy, rows may follow each other in one row of the result: the nests walk along these as well.
     """
-    loops: list[Run | None] = [None, lane, None, None]
+    loops: list[JoinedFactors | None] = [None, lane, None, None]
     for dimension in (BATCH, ROW, COLUMN):
         inside = [run for run in runs if run.result[0] == dimension and run.source[0] != CHANNEL]
         loops[dimension] = max(inside, key=lambda run: run.size, default=None)
@@ -233,20 +244,20 @@ def _walk(
         free = [dimension for dimension in (COLUMN, ROW, BATCH) if not any(run.result[0] == dimension for run in runs)]
         if leaving is None and not free:
             return None
-        leaving = leaving or Run(1, (CHANNEL, 1), (free[0], 1))
-        loops[CHANNEL] = lane or Run(1, (COLUMN, 1), (CHANNEL, 1))
+        leaving = leaving or JoinedFactors(1, (CHANNEL, 1), (free[0], 1))
+        loops[CHANNEL] = lane or JoinedFactors(1, (COLUMN, 1), (CHANNEL, 1))
         to = leaving.result[0]
         loops[to] = leaving
     picked = tuple(run for run in runs if kind is StepKind.PICK and run.result[0] == CHANNEL)
     unrolled = tuple(run for run in runs if run not in loops and run not in picked)
     walked = (loops[BATCH], loops[CHANNEL], loops[ROW], loops[COLUMN])
-    return Step(kind, source, result, walked, unrolled, picked, to)
+    return PermuteStep(kind, source, result, walked, unrolled, picked, to)
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------
 
 
-def _form(groups: Groups, sizes: Sequence[int], inner: int = 0, width: int = 0) -> Form:
+def _form(groups: Groups, sizes: Sequence[int], inner: int = 0, width: int = 0) -> BufferForm:
     """The form in which each dimension has its factors; the `inner` last of the channels take `width` channels."""
     places, shape = {}, []
     for dimension, group in enumerate(groups):
@@ -257,10 +268,12 @@ def _form(groups: Groups, sizes: Sequence[int], inner: int = 0, width: int = 0) 
             size += (sizes[f] - 1) * step
             step *= sizes[f]
         shape.append(size)
-    return Form((shape[BATCH], shape[CHANNEL], shape[ROW], shape[COLUMN]), tuple(places[f] for f in range(len(sizes))))
+    return BufferForm(
+        (shape[BATCH], shape[CHANNEL], shape[ROW], shape[COLUMN]), tuple(places[f] for f in range(len(sizes)))
+    )
 
 
-def _forms_between(first: Groups, last: Groups, sizes: Sequence[int], lanes: int) -> Iterator[Form]:
+def _forms_between(first: Groups, last: Groups, sizes: Sequence[int], lanes: int) -> Iterator[BufferForm]:
     """Forms that may lie between: some factors are channels, some columns, and the rest batches and rows."""
     groups = list(dict.fromkeys(group for ends in (first, last) for group in _ends_of(ends, first, last)))
     for channels in groups:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, LEAK, ROW, Operator
 from tilewright.compiler.lower.integers import is_sum
-from tilewright.compiler.lower.network import Box, Network, result_loops, window_access
-from tilewright.compiler.lower.partial_sums import Part, all_pieces, parts_of, piece, place_of, sums_of
+from tilewright.compiler.lower.network import LoweringNetwork, SpatialBox, result_loops, window_access
+from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, place_of, sums_of
 from tilewright.compiler.lower.products import (
     TERM,
     Product,
@@ -40,7 +40,7 @@ from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
 
 
-def lower_in_pieces(operator: Operator, network: Network) -> list[Nest]:
+def lower_in_pieces(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """A convolution whose sums the machine's accumulators may not hold, in pieces; no nests where it stays whole.
 
     It does where sums fit, where they are the result, and where no cut helps: `select` then says what is missing.
@@ -59,7 +59,7 @@ def lower_in_pieces(operator: Operator, network: Network) -> list[Nest]:
     return list(_nests_of(operator, weights, w_scales, pieces, network))
 
 
-def pieces_of(weights: NDArray[np.int64], network: Network) -> list[range]:
+def pieces_of(weights: NDArray[np.int64], network: LoweringNetwork) -> list[range]:
     """The input channels of each piece: as many as the type of sums is sure to hold; one range if it holds the whole.
 
     `weights` are [O, I, R, S]. Empty where that type does not hold even what one vector of channels adds, or where no
@@ -89,7 +89,11 @@ def _each_fits(low: NDArray[np.int64], high: NDArray[np.int64], held: Interval) 
 
 
 def _nests_of(
-    operator: Operator, weights: NDArray[np.int64], w_scales: NDArray[np.float64], pieces: list[range], network: Network
+    operator: Operator,
+    weights: NDArray[np.int64],
+    w_scales: NDArray[np.float64],
+    pieces: list[range],
+    network: LoweringNetwork,
 ) -> Iterator[Nest]:
     """Those of a whole convolution, in pieces of these input channels each."""
     assert network.pieces is not None
@@ -117,14 +121,14 @@ def _nests_of(
 
 
 def _piece(
-    operator: Operator, part: Part, weights: NDArray[np.int64], first: int, result: Access,
-    trips: tuple[int, ...], network: Network,
+    operator: Operator, part: SummedPart, weights: NDArray[np.int64], first: int, result: Access,
+    trips: tuple[int, ...], network: LoweringNetwork,
 ) -> Nest:  # fmt: skip
     """The sums of the products with some of the input channels, from `first` on."""
     name = f"{part.name}.channels{first}"
     held = weight_access(f"{name}.weight", weights, 1, network)
     x_zero = network.quantization(operator.inputs[0])[1]
-    box = Box(part.rows.start, len(part.rows), part.columns.start, len(part.columns))
+    box = SpatialBox(part.rows.start, len(part.rows), part.columns.start, len(part.columns))
     vector = window_access(operator.inputs[0], "i", operator, box, network, outside=x_zero)
     index = (vector.index[BATCH], replace(vector.index[CHANNEL], constant=first), *vector.index[ROW:])
     bound = _range_of(sum_bounds(weights, network))

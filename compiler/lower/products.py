@@ -14,8 +14,8 @@ from tilewright.compiler.graph.graph import CHANNEL, COLUMN, LEAK, ROW, Operator
 from tilewright.compiler.lower.integers import integer_sum, is_sum
 from tilewright.compiler.lower.network import (
     SPACE,
-    Box,
-    Network,
+    LoweringNetwork,
+    SpatialBox,
     Spread,
     affine,
     kernel_of,
@@ -28,7 +28,7 @@ from tilewright.compiler.lower.network import (
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.compiler.requantization import NumberFormat
-from tilewright.compiler.simplify.weights import Weights
+from tilewright.compiler.simplify.weights import ConstantTensor
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType, Interval, parse_integer_type
 from tilewright.isa.language.operations import Op
@@ -41,7 +41,7 @@ TERM = 2
 """The dimension of wide weights that counts the terms of their sum."""
 
 
-def lower_conv(operator: Operator, network: Network) -> list[Nest]:
+def lower_conv(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """sum(x · w) over input channels and taps, requantised with bias, scale and shift of each output channel."""
     x, result = operator.inputs[0], network.shape(operator.outputs[0])
     weights, w_scales = symmetric_weights(operator, network)
@@ -63,7 +63,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
 
 
 def bias_and_factors(
-    operator: Operator, weights: NDArray[np.int64], w_scales: NDArray[np.float64], network: Network
+    operator: Operator, weights: NDArray[np.int64], w_scales: NDArray[np.float64], network: LoweringNetwork
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """[O]: what is added to each channel's sum, in units of it, and how many steps of the result such a unit is."""
     x_scale, x_zero = network.quantization(operator.inputs[0])
@@ -72,7 +72,7 @@ def bias_and_factors(
     return bias, units / result_scales(network.graph.tensors[operator.outputs[0]])
 
 
-def _shared_offset(weights: NDArray[np.int64], network: Network) -> int:
+def _shared_offset(weights: NDArray[np.int64], network: LoweringNetwork) -> int:
     """The number nearest to 0 without which all weights fit their element: asymmetric ones lack it. 0 if there is none.
 
     It is the same for all output channels. So `x * w` becomes `x * (w - number) + x * number`, and the second product
@@ -85,7 +85,7 @@ def _shared_offset(weights: NDArray[np.int64], network: Network) -> int:
     return 0 if high > low or _wide_tiles(weights, network) <= blocks else max(high, min(low, 0))
 
 
-def _wide_tiles(weights: NDArray[np.int64], network: Network) -> int:
+def _wide_tiles(weights: NDArray[np.int64], network: LoweringNetwork) -> int:
     """The weight tiles of one tap in which a weight does not fit: tiles of a word of results, at the least."""
     held = network.arithmetic.weight.interval
     is_wide = (weights < held.low) | (weights > held.high)
@@ -94,7 +94,7 @@ def _wide_tiles(weights: NDArray[np.int64], network: Network) -> int:
     return np.unique(tiles, axis=1).shape[1]
 
 
-def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: Network) -> Spread | None:
+def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: LoweringNetwork) -> Spread | None:
     """Where the input lies with gaps between its channels, if reading it there costs less than closing them."""
     spread = network.spreads.get(network.buffer_of[operator.inputs[0]])
     if spread is None or operator.attributes["group"] != 1:
@@ -129,7 +129,9 @@ class Product:
     target: Target | None = None  # where the nest's result is not the operator's
 
 
-def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[int, ...], Access, Access]:
+def _window_walk(
+    operator: Operator, box: SpatialBox, network: LoweringNetwork
+) -> tuple[tuple[int, ...], Access, Access]:
     """The loops' trips, the read and the result of an operator on windows, for a box of its result."""
     x, y = operator.inputs[0], operator.outputs[0]
     vector = window_access(x, "i", operator, box, network, outside=network.quantization(x)[1])
@@ -139,7 +141,7 @@ def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[
     return (n, o, box.height, box.width), vector, Access(network.buffer_of[y], index)
 
 
-def product_nest(name: str, operator: Operator, product: Product, macs: int, network: Network) -> Nest:
+def product_nest(name: str, operator: Operator, product: Product, macs: int, network: LoweringNetwork) -> Nest:
     """The nest of a sum of products; `operator` gives the target, the nodes and the name in messages."""
     bound = Interval(int(product.bounds[0].min()), int(product.bounds[1].max()))
     arithmetic = network.arithmetic
@@ -157,7 +159,7 @@ def product_nest(name: str, operator: Operator, product: Product, macs: int, net
 
 
 def requantised_sum(
-    name: str, operator: Operator, total: Expr, product: Product, network: Network
+    name: str, operator: Operator, total: Expr, product: Product, network: LoweringNetwork
 ) -> tuple[Expr, dict[str, Access]]:
     """The sum with bias, scale and shift of each channel, and the reads of these; where it leaks, the larger of two."""
     number = network.from_sums
@@ -181,13 +183,13 @@ def requantised_sum(
     return expr, reads
 
 
-def _read_values(access: Access, network: Network) -> Interval:
+def _read_values(access: Access, network: LoweringNetwork) -> Interval:
     """The values that an access of a constant can give."""
     values, outside = network.values(access.tensor), access.outside or 0
     return values if access.outside is None else Interval(min(values.low, outside), max(values.high, outside))
 
 
-def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def symmetric_weights(operator: Operator, network: LoweringNetwork) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Integer weights [O, I / group, R, S] less their zero points, and the scale of each output channel."""
     name = operator.inputs[1]
     weight_type, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
@@ -203,7 +205,7 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
     return values - zeros if zeros.any() else values, scales
 
 
-def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Network) -> Access:
+def weight_access(name: str, weights: NDArray[np.int64], group: int, network: LoweringNetwork) -> Access:
     """A constant of the weights, read as a matrix of all input channels: it is zero between the groups.
 
     With one output channel in each group the matrix is a band, and the constant stays as small as in the model. Weights
@@ -244,7 +246,7 @@ def terms_of(weights: NDArray[np.int64], element_type: IntegerType) -> list[NDAr
     return terms
 
 
-def sum_bounds(weights: NDArray[np.int64], network: Network) -> NDArray[np.int64]:
+def sum_bounds(weights: NDArray[np.int64], network: LoweringNetwork) -> NDArray[np.int64]:
     """[2, O]: the least and greatest sum of products with any activations."""
     values = network.arithmetic.activation.interval
     positive = np.maximum(weights, 0).sum(axis=(1, 2, 3))
@@ -252,12 +254,12 @@ def sum_bounds(weights: NDArray[np.int64], network: Network) -> NDArray[np.int64
     return np.stack([positive * values.low + negative * values.high, positive * values.high + negative * values.low])
 
 
-def integer_bias(operator: Operator, units: NDArray[np.float64], network: Network) -> NDArray[np.int64]:
+def integer_bias(operator: Operator, units: NDArray[np.float64], network: LoweringNetwork) -> NDArray[np.int64]:
     """The bias of each output channel in units of input scale · weight scale."""
     if len(operator.inputs) < 3:
         return np.zeros(len(units), np.int64)
     name = operator.inputs[2]
-    real = Weights(network.graph.constants[name], network.graph.tensors[name].quantization).real
+    real = ConstantTensor(network.graph.constants[name], network.graph.tensors[name].quantization).real
     steps = np.divide(real, units, out=np.zeros(len(units)), where=units > 0)
     limit = float(1 << 62)
     return np.rint(np.clip(steps, -limit, limit)).astype(np.int64)
@@ -285,7 +287,7 @@ def _bounded_bias(operator: Operator, product: Product, target: Target, number: 
     return bias
 
 
-def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
+def lower_average_pool(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """The mean as a product with an identity matrix at every tap; a nest for each number of elements in a window.
 
     Without padding, or if padding counts, all windows have the same number. Otherwise those at the edges have fewer and
@@ -296,7 +298,7 @@ def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
     result, channels = network.shape(y), network.shape(x)[CHANNEL]
     kernel = kernel_of(operator, network)
     boxes = [
-        (Box(top, height, left, width), rows * columns)
+        (SpatialBox(top, height, left, width), rows * columns)
         for top, height, rows in _count_runs(operator, 0, network)
         for left, width, columns in _count_runs(operator, 1, network)
     ]
@@ -317,7 +319,7 @@ def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
     return nests
 
 
-def _count_runs(operator: Operator, axis: int, network: Network) -> list[tuple[int, int, int]]:
+def _count_runs(operator: Operator, axis: int, network: LoweringNetwork) -> list[tuple[int, int, int]]:
     """(first index, length, count) of each run of output indices along H or W whose windows have `count` elements."""
     size = network.shape(operator.inputs[0])[ROW + axis]
     begin, end = operator.attributes["pads"][axis], operator.attributes["pads"][2 + axis]

@@ -28,7 +28,7 @@ HEADROOM = 1 - 1 / 64
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NewtonStep:
     """The shifts of a Newton step's three products, and the constant that the square is taken from."""
 
     product: int  # n · r
@@ -44,7 +44,7 @@ class ReciprocalRoot:
     widths: NormalizeFormat
     first: int  # bits of n that the table's index leaves out
     guesses: Integers
-    steps: tuple[Step, ...]
+    steps: tuple[NewtonStep, ...]
     unit: float
 
     def expression(self, leading: Expr, guesses: Interval, scope: Scope) -> Expr:
@@ -80,7 +80,7 @@ def _product(a: Expr, root: Expr, shift: int, scope: Scope) -> Expr:
 def reciprocal_root(widths: NormalizeFormat) -> ReciprocalRoot:
     """With as few Newton steps as the tolerance allows."""
     samples, guesses, unit = _samples(widths), *_guesses(widths)
-    steps: list[Step] = []
+    steps: list[NewtonStep] = []
     while True:
         root = ReciprocalRoot(widths, _left_out(widths), guesses, tuple(steps), unit)
         error = float(np.abs(root.values(samples) * np.sqrt(samples) / unit - 1).max())
@@ -117,7 +117,7 @@ def _guesses(widths: NormalizeFormat) -> tuple[Integers, float]:
     return np.minimum(guesses, widths.guesses.element.interval.high), unit
 
 
-def _step(widths: NormalizeFormat, unit: float) -> tuple[Step, float]:
+def _step(widths: NormalizeFormat, unit: float) -> tuple[NewtonStep, float]:
     """A Newton step from roots of a unit, each product as large as its type holds; and the unit of its roots."""
     leading = widths.leading.type.bits
     product = widths.magnitude.bits + leading - 1 - (widths.sums.bits - 2)
@@ -125,4 +125,6 @@ def _step(widths: NormalizeFormat, unit: float) -> tuple[Step, float]:
     shift = math.ceil(math.log2(3 * square / widths.minuend.interval.high))
     constant = square / 2.0**shift
     last = math.ceil(math.log2(2 * constant) - widths.leading.below)
-    return Step(product, shift, round(3 * constant), last), 2 * constant * unit / 2.0 ** (last + widths.leading.below)
+    return NewtonStep(product, shift, round(3 * constant), last), 2 * constant * unit / 2.0 ** (
+        last + widths.leading.below
+    )

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError, Named
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.network import (
-    Network,
+    LoweringNetwork,
     affine,
     identity_index,
     padded_channels,
@@ -62,7 +62,7 @@ MAX_ERROR = 1 / 4
 Integers = NDArray[np.int64]
 
 
-def lower_channel_max(operator: Operator, network: Network) -> list[Nest]:
+def lower_channel_max(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """The largest value of each pixel's channels."""
     x, y = operator.inputs[0], operator.outputs[0]
     reads, largest = _largest(operator, network)
@@ -73,7 +73,7 @@ def lower_channel_max(operator: Operator, network: Network) -> list[Nest]:
     return [Nest(operator.name, operator.nodes, loops, reads, _result(operator, network), largest, 0)]
 
 
-def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
+def lower_softmax(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """Exponentials of the distance to the largest value, times the reciprocal of their sum."""
     x, y = operator.inputs[0], operator.outputs[0]
     channels, widths = network.shape(x)[CHANNEL], network.softmax
@@ -113,7 +113,7 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
 # -- pieces of the expressions -----------------------------------------------------------------------------------------
 
 
-def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], Expr]:
+def _largest(operator: Operator, network: LoweringNetwork) -> tuple[dict[str, Access], Expr]:
     """The largest of a pixel's channels, and what it reads."""
     x = operator.inputs[0]
     channels = network.shape(x)[CHANNEL]
@@ -139,7 +139,7 @@ def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], E
     return reads, across_lanes(Op.LANES_MAX, make(Op.MAX_OVER, value))
 
 
-def _mask(operator: Operator, network: Network) -> tuple[str, tuple[int, ...]] | None:
+def _mask(operator: Operator, network: LoweringNetwork) -> tuple[str, tuple[int, ...]] | None:
     """What says which scores count, and its shape."""
     if len(operator.inputs) > 1:
         return network.buffer_of[operator.inputs[1]], network.shape(operator.inputs[1])
@@ -154,7 +154,7 @@ def _kept(mask: str, value: Expr, otherwise: int) -> Expr:
     return make(Op.WHERE, source(mask, Interval(0, 1)), value, const(otherwise))
 
 
-def _exponentials(operator: Operator, network: Network) -> Integers:
+def _exponentials(operator: Operator, network: LoweringNetwork) -> Integers:
     """The table of exponentials of all distances below the largest value; raises CompileError for one too short."""
     scale, _ = network.quantization(operator.inputs[0])
     index, farthest = network.softmax.exponentials.index, network.arithmetic.activation.interval.span
@@ -173,7 +173,7 @@ def _exponential(entries: Interval, largest: Expr, value: Expr, index: IntegerTy
     return Expr(Op.LUT, entries, (distance,), name="e")
 
 
-def _result(operator: Operator, network: Network) -> Access:
+def _result(operator: Operator, network: LoweringNetwork) -> Access:
     return Access(network.buffer_of[operator.outputs[0]], identity_index())
 
 

@@ -30,7 +30,7 @@ Width = TypeVar("Width")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableFormat:
     """A table's elements, and the type that its index is wrapped to."""
 
     element: IntegerType
@@ -42,7 +42,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LeadingBits:
     """The bits of a reciprocal that take part in a product: all but the `below` lowest, as a number of this type."""
 
     below: int
@@ -53,12 +53,12 @@ class Kept:
 class SoftmaxFormat:
     """What the softmax instructions of a machine can hold."""
 
-    exponentials: Table
+    exponentials: TableFormat
     mask: IntegerType  # of the parameter that takes lanes out of the sum
     sums: IntegerType
-    guesses: Table
+    guesses: TableFormat
     guess_shift: int  # a guess is an element of its table times 2**guess_shift
-    leading: Kept
+    leading: LeadingBits
     minuend: IntegerType  # of the constant that the error is taken from
     error: IntegerType
     corrected: IntegerType
@@ -113,14 +113,14 @@ def softmax_format(machine: Machine, arithmetic: Arithmetic) -> SoftmaxFormat:
     nodes = [node for format in formats_with(machine, Role.COMPUTES) for node in walk(format.statement.expr)]
     sums, half = arithmetic.sum, IntegerType(arithmetic.sum.bits // 2, False)
     index = IntegerType(arithmetic.activation.bits, False)
-    guesses, guess_shift = first_found(_guesses, nodes, (Table(half, index), index.bits))
+    guesses, guess_shift = first_found(_guesses, nodes, (TableFormat(half, index), index.bits))
     return SoftmaxFormat(
-        exponentials=first_found(_exponentials, nodes, Table(half, index)),
+        exponentials=first_found(_exponentials, nodes, TableFormat(half, index)),
         mask=first_found(_mask, nodes, half),
         sums=first_found(_sums, nodes, sums),
         guesses=guesses,
         guess_shift=guess_shift,
-        leading=first_found(_leading, nodes, Kept(index.bits, half)),
+        leading=first_found(_leading, nodes, LeadingBits(index.bits, half)),
         minuend=first_found(_minuend, nodes, IntegerType(half.bits + index.bits + 2, False)),
         error=first_found(_error, nodes, sums),
         corrected=first_found(_corrected, nodes, sums),
@@ -134,10 +134,10 @@ def first_found(read: Callable[[Expr], Width | None], nodes: Sequence[Expr], mis
     return next((found for node in nodes if (found := read(node)) is not None), missing)
 
 
-def _exponentials(node: Expr) -> Table | None:
+def _exponentials(node: Expr) -> TableFormat | None:
     match node:
         case Expr(op=Op.LUT, range=values, args=(Expr(op=Op.WRAP, type=IntegerType() as index, args=(distance,)),)):
-            return Table(type_of(values), index) if distance.op is Op.SUB else None
+            return TableFormat(type_of(values), index) if distance.op is Op.SUB else None
     return None
 
 
@@ -156,7 +156,7 @@ def _sums(node: Expr) -> IntegerType | None:
     return None
 
 
-def _guesses(node: Expr) -> tuple[Table, int] | None:
+def _guesses(node: Expr) -> tuple[TableFormat, int] | None:
     match node:
         case Expr(
             op=Op.SHIFT_LEFT,
@@ -165,11 +165,11 @@ def _guesses(node: Expr) -> tuple[Table, int] | None:
                 Expr(op=Op.CONST, value=shift),
             ),
         ):
-            return Table(type_of(values), index), shift
+            return TableFormat(type_of(values), index), shift
     return None
 
 
-def _leading(node: Expr) -> Kept | None:
+def _leading(node: Expr) -> LeadingBits | None:
     for factor in _factors(node):
         match factor:
             case Expr(
@@ -177,7 +177,7 @@ def _leading(node: Expr) -> Kept | None:
                 type=IntegerType() as kept,
                 args=(Expr(op=Op.SHIFT_RIGHT, args=(_, Expr(op=Op.CONST, value=below))),),
             ):
-                return Kept(below, kept)
+                return LeadingBits(below, kept)
     return None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW, Operator
-from tilewright.compiler.lower.network import Network, affine
+from tilewright.compiler.lower.network import LoweringNetwork, affine
 from tilewright.compiler.lower.products import (
     Product,
     integer_bias,
@@ -47,7 +47,7 @@ class Phase:
         return range(self.start, self.start + self.count + self.step * (max(1, len(self.taps)) - 1))
 
 
-def lower_conv_transpose(operator: Operator, network: Network) -> list[Nest]:
+def lower_conv_transpose(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """A product for each phase of rows and of columns, with the taps that meet it."""
     weights, scales = symmetric_weights(operator, network)
     result = network.shape(operator.outputs[0])
@@ -70,7 +70,7 @@ def lower_conv_transpose(operator: Operator, network: Network) -> list[Nest]:
 
 def _phase_product(
     operator: Operator, weights: NDArray[np.int64], scales: NDArray[np.float64], row: Phase, column: Phase,
-    network: Network,
+    network: LoweringNetwork,
 ) -> Product:  # fmt: skip
     x, y = operator.inputs[0], operator.outputs[0]
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.nest.nest import Buffer, NestProgram, Part
+from tilewright.compiler.nest.nest import Buffer, BufferPart, NestProgram
 from tilewright.compiler.text.attributes import attribute
-from tilewright.compiler.text.mlir import Operation, shaped_type, split_shaped_type
+from tilewright.compiler.text.mlir import MlirOperation, shaped_type, split_shaped_type
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.program.program import Tensor
 
@@ -31,14 +31,14 @@ def parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
     return shape, IntegerType(int(match[2]), not match[1])
 
 
-def print_part(part: Part, buffer: Buffer, program: NestProgram) -> Operation:
+def print_part(part: BufferPart, buffer: Buffer, program: NestProgram) -> MlirOperation:
     tensors = (part.tensor, buffer.name)
     types = tuple(print_memref(each.shape, each.type) for each in (program.buffers[name] for name in tensors))
-    return Operation(PART, tensors, attributes={"first": part.first}, operand_types=types)
+    return MlirOperation(PART, tensors, attributes={"first": part.first}, operand_types=types)
 
 
 def with_part(
-    operation: Operation, tensor: str, joined: str, buffers: Mapping[str, Buffer], inputs: Sequence[Tensor]
+    operation: MlirOperation, tensor: str, joined: str, buffers: Mapping[str, Buffer], inputs: Sequence[Tensor]
 ) -> Buffer:
     """A buffer with one more part, an input that must lie inside it."""
     if tensor not in {each.name for each in inputs}:
@@ -58,4 +58,4 @@ def with_part(
             f"%{tensor}, {print_memref(inner.shape, inner.type)}, from {list(first)} on",
             expected=f"a region of {print_memref(outer.shape, outer.type)}",
         )
-    return replace(outer, parts=(*outer.parts, Part(tensor, first)))
+    return replace(outer, parts=(*outer.parts, BufferPart(tensor, first)))

@@ -14,7 +14,7 @@ from tilewright.compiler.nest.buffer_text import COMPUTE
 from tilewright.compiler.nest.interpreter import gather
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram, index_range
 from tilewright.compiler.nest.products import products_of
-from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.rules import Rule, RuleViolation
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 
@@ -25,9 +25,9 @@ def _shape(program: NestProgram, tensor: str) -> tuple[int, ...]:
     return program.constants[tensor].shape if tensor in program.constants else program.buffers[tensor].shape
 
 
-def nest_fault(number: int, nest: Nest, fact: str, expected: str = "") -> Fault:
+def nest_fault(number: int, nest: Nest, fact: str, expected: str = "") -> RuleViolation:
     """A fault of the nest of a number."""
-    return Fault((COMPUTE, number), f"nest {nest.name!r}", fact, expected)
+    return RuleViolation((COMPUTE, number), f"nest {nest.name!r}", fact, expected)
 
 
 def leaving(nest: Nest, access: Access, shape: Sequence[int]) -> tuple[int, range] | None:
@@ -39,7 +39,7 @@ def leaving(nest: Nest, access: Access, shape: Sequence[int]) -> tuple[int, rang
     return None
 
 
-def _reads(program: NestProgram) -> Iterator[Fault]:
+def _reads(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         for name, access in nest.reads.items():
             shape = _shape(program, access.tensor)
@@ -51,7 +51,7 @@ def _reads(program: NestProgram) -> Iterator[Fault]:
             yield nest_fault(number, nest, fact, f"indices below {shape[dimension]}, or what is `outside`")
 
 
-def _outsides(program: NestProgram) -> Iterator[Fault]:
+def _outsides(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         for name, access in nest.reads.items():
             types = {**program.constant_types, **{each.name: each.type for each in program.buffers.values()}}
@@ -60,7 +60,7 @@ def _outsides(program: NestProgram) -> Iterator[Fault]:
                 yield nest_fault(number, nest, f"{name} is {access.outside} outside of {access.tensor}", f"{limits}")
 
 
-def _taps(program: NestProgram) -> Iterator[Fault]:
+def _taps(program: NestProgram) -> Iterator[RuleViolation]:
     """What multiplies in a sum has a weight for each tap: only channels have none outside of a group or a diagonal."""
     for number, nest in enumerate(program.nests):
         for name, access in nest.reads.items():
@@ -76,7 +76,7 @@ def _taps(program: NestProgram) -> Iterator[Fault]:
                     )
 
 
-def _results(program: NestProgram) -> Iterator[Fault]:
+def _results(program: NestProgram) -> Iterator[RuleViolation]:
     inputs = {tensor.name for tensor in program.inputs}
     for number, nest in enumerate(program.nests):
         result, shape = nest.result, program.buffers[nest.result.tensor].shape
@@ -92,7 +92,7 @@ def _results(program: NestProgram) -> Iterator[Fault]:
             yield from _walk_faults(number, nest, shape)
 
 
-def _walk_faults(number: int, nest: Nest, shape: Sequence[int]) -> Iterator[Fault]:
+def _walk_faults(number: int, nest: Nest, shape: Sequence[int]) -> Iterator[RuleViolation]:
     """Each loop of a nest must move its result, once, and no two iterations to one element."""
     trips = {loop.name: loop.trip for loop in nest.loops}
     moving = [loop for index in nest.result.index for loop, _ in index.terms]
@@ -118,7 +118,7 @@ def indices_of(index: Affine, trips: dict[str, int]) -> NDArray[Any]:
     return found
 
 
-class _Written:
+class _WrittenElements:
     """Which elements of each buffer have their values so far."""
 
     def __init__(self, program: NestProgram) -> None:
@@ -151,8 +151,8 @@ class _Written:
         return self._left[buffer] == 0 or bool(self._masks[buffer][region].all())
 
 
-def _order(program: NestProgram) -> Iterator[Fault]:
-    written = _Written(program)
+def _order(program: NestProgram) -> Iterator[RuleViolation]:
+    written = _WrittenElements(program)
     for number, nest in enumerate(program.nests):
         copied: list[int] = []
         for name, access in nest.reads.items():
@@ -173,10 +173,10 @@ def _order(program: NestProgram) -> Iterator[Fault]:
             )
     for tensor in program.outputs:
         if not written.has(tensor.name):
-            yield Fault(None, f"output {tensor.name!r}", "no nest writes some of its elements", "all written")
+            yield RuleViolation(None, f"output {tensor.name!r}", "no nest writes some of its elements", "all written")
 
 
-def _is_gap(nest: Nest, read: str, written: _Written, region: tuple[slice, ...], program: NestProgram) -> bool:
+def _is_gap(nest: Nest, read: str, written: _WrittenElements, region: tuple[slice, ...], program: NestProgram) -> bool:
     """Whether all weights are 0 of the channels of a read that are not written: gaps between others."""
     sums = [products_of(node.args[0]) for node in walk(nest.expr) if node.op is Op.SUM]
     if len(sums) != 1 or sums[0] is None or sums[0].numbers:
@@ -194,7 +194,7 @@ def _is_gap(nest: Nest, read: str, written: _Written, region: tuple[slice, ...],
     return not values.take([0] if values.shape[axis] == 1 else gaps, axis).any()
 
 
-def _copied_gaps(nest: Nest, read: str, written: _Written, region: tuple[slice, ...]) -> list[int]:
+def _copied_gaps(nest: Nest, read: str, written: _WrittenElements, region: tuple[slice, ...]) -> list[int]:
     """The iterations over channels in which a copy reads gaps between others: what it writes is a gap again.
 
     None for a nest that does more than copy, and where all channels are gaps.

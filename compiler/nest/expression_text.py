@@ -12,7 +12,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.expressions import across_lanes, scope_of_rounding
 from tilewright.compiler.nest.nest import Nest
 from tilewright.compiler.text.attributes import attribute
-from tilewright.compiler.text.mlir import Attribute, Operation
+from tilewright.compiler.text.mlir import Attribute, MlirOperation
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.facts import Kind, Setting
@@ -73,7 +73,7 @@ WHOLE = ""
 _ACROSS_LANES: Mapping[str, Op] = {op.value: op for op in ACROSS_LANES}
 
 
-def parse_expression(operation: Operation, nest: str) -> Expr:
+def parse_expression(operation: MlirOperation, nest: str) -> Expr:
     text = attribute(operation, "expr", str)
     ranges = attribute(operation, "ranges", dict)
     values = attribute(operation, "values", dict) if "values" in operation.attributes else {}

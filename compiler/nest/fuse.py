@@ -22,31 +22,31 @@ once, so deeper ones gain nothing, and whatever reads an expression goes down by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Entry:
+class _NestEntry:
     """A nest and its place in the order of the program; of two with the same `rank`, the same one."""
 
     rank: tuple[int, ...]
     nest: Nest
 
 
-class _Order:
+class _NestOrder:
     """The nests of a program in order, and who writes and reads each buffer."""
 
     def __init__(self, nests: Sequence[Nest]) -> None:
         self._reads: Counter[str] = Counter()
-        self._writers: dict[str, dict[_Entry, None]] = {}
+        self._writers: dict[str, dict[_NestEntry, None]] = {}
         for position, nest in enumerate(nests):
-            self.add(_Entry((position,), nest))
+            self.add(_NestEntry((position,), nest))
 
-    def add(self, entry: _Entry) -> None:
+    def add(self, entry: _NestEntry) -> None:
         self._reads.update(access.tensor for access in entry.nest.reads.values())
         self._writers.setdefault(entry.nest.result.tensor, {})[entry] = None
 
-    def remove(self, entry: _Entry) -> None:
+    def remove(self, entry: _NestEntry) -> None:
         self._reads.subtract(access.tensor for access in entry.nest.reads.values())
         del self._writers[entry.nest.result.tensor][entry]
 
-    def producers(self, buffer: str, before: _Entry) -> list[_Entry]:
+    def producers(self, buffer: str, before: _NestEntry) -> list[_NestEntry]:
         """The nests before one that write a buffer, in order."""
         writers = (entry for entry in self._writers.get(buffer, ()) if entry.rank < before.rank)
         return sorted(writers, key=_rank)
@@ -55,11 +55,11 @@ class _Order:
         """True when one read of one nest reads a buffer."""
         return self._reads[buffer] == 1
 
-    def entries(self) -> list[_Entry]:
+    def entries(self) -> list[_NestEntry]:
         return sorted((entry for writers in self._writers.values() for entry in writers), key=_rank)
 
 
-def _rank(entry: _Entry) -> tuple[int, ...]:
+def _rank(entry: _NestEntry) -> tuple[int, ...]:
     return entry.rank
 
 
@@ -69,7 +69,7 @@ def fuse(program: NestProgram) -> NestProgram:
     Its results are the same. Where several nests each write a part of the buffer, each of them takes in its part of the
     consumer. A nest keeps at most one reduction, and MOST_LEVELS; outputs of the program stay as they are.
     """
-    order = _Order(program.nests)
+    order = _NestOrder(program.nests)
     kept = {tensor.name for tensor in program.outputs}
     waiting = order.entries()[::-1]
     while waiting:
@@ -90,7 +90,9 @@ def fuse(program: NestProgram) -> NestProgram:
     return replace(program, nests=nests, buffers=buffers)
 
 
-def _fusible_producers(consumer: _Entry, order: _Order, program: NestProgram, kept: set[str]) -> list[_Entry]:
+def _fusible_producers(
+    consumer: _NestEntry, order: _NestOrder, program: NestProgram, kept: set[str]
+) -> list[_NestEntry]:
     """The nests that write a buffer which an elementwise nest reads, if all can take it in; the buffer written last."""
     nest = consumer.nest
     if any(loop.is_reduce for loop in nest.loops):
@@ -104,15 +106,15 @@ def _fusible_producers(consumer: _Entry, order: _Order, program: NestProgram, ke
     return max(candidates, key=lambda producers: producers[-1].rank, default=[])
 
 
-def _all_fused(producers: Sequence[_Entry], consumer: _Entry, program: NestProgram) -> list[_Entry]:
+def _all_fused(producers: Sequence[_NestEntry], consumer: _NestEntry, program: NestProgram) -> list[_NestEntry]:
     """In the consumer's place: its fusion with each producer."""
     fused = [
         _fused(producer.nest, consumer.nest, program, is_first=position == 0)
         for position, producer in enumerate(producers)
     ]
     if len(fused) == 1:
-        return [_Entry(consumer.rank, fused[0])]
-    return [_Entry((*consumer.rank, position), nest) for position, nest in enumerate(fused)]
+        return [_NestEntry(consumer.rank, fused[0])]
+    return [_NestEntry((*consumer.rank, position), nest) for position, nest in enumerate(fused)]
 
 
 def _takes_in(producer: Nest, consumer: Nest, read: Access, program: NestProgram) -> bool:

@@ -61,7 +61,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BufferPart:
     """An input of the program that is a region of a buffer, from the indices `first` on."""
 
     tensor: str
@@ -78,7 +78,7 @@ class Buffer:
     name: str
     shape: tuple[int, ...]
     type: IntegerType
-    parts: tuple[Part, ...] = ()
+    parts: tuple[BufferPart, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.compiler.graph.graph import CHANNEL
-from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram, Part, index_range
+from tilewright.compiler.nest.nest import Access, Affine, BufferPart, Nest, NestProgram, index_range
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
@@ -32,7 +32,7 @@ def leave_inputs_in_place(program: NestProgram, machine: Machine) -> NestProgram
     return replace(program, nests=tuple(nests), buffers=buffers)
 
 
-def _part(copy: Nest, program: NestProgram, lanes: int) -> Part | None:
+def _part(copy: Nest, program: NestProgram, lanes: int) -> BufferPart | None:
     """The input that a nest copies into a buffer, as a part of this buffer; None if the nest does anything else."""
     if copy.expr.op is not Op.SOURCE or any(loop.is_reduce for loop in copy.loops):
         return None
@@ -50,7 +50,7 @@ def _part(copy: Nest, program: NestProgram, lanes: int) -> Part | None:
     writers = program.writers[result.tensor]
     if first[CHANNEL] % lanes or any(set(rest) & set(index_range(nest, nest.result, CHANNEL)) for nest in writers):
         return None
-    return Part(source.tensor, first)
+    return BufferPart(source.tensor, first)
 
 
 def _first(source: Access, result: Access, shape: tuple[int, ...], trips: Mapping[str, int]) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from tilewright.compiler.nest.element_rules import leaving, nest_fault
 from tilewright.compiler.nest.interpreter import gather
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
 from tilewright.compiler.nest.products import Products, products_of
-from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.rules import Rule, RuleViolation
 from tilewright.isa.language.expressions import Expr, first_index, walk
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
@@ -25,7 +25,7 @@ def _hull(intervals: Sequence[Interval]) -> Interval:
     return Interval(min(each.low for each in intervals), max(each.high for each in intervals))
 
 
-def _ranges(program: NestProgram) -> Iterator[Fault]:
+def _ranges(program: NestProgram) -> Iterator[RuleViolation]:
     values: dict[str, Interval] = {}
     for name, array in program.constants.items():
         values[name] = Interval(int(array.min()), int(array.max()))
@@ -73,7 +73,7 @@ def _values_of(nest: Nest, access: Access, values: Mapping[str, Interval], progr
     return _hull([inside, Interval(access.outside, access.outside)])
 
 
-def _sums(program: NestProgram) -> Iterator[Fault]:
+def _sums(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         count = prod(loop.trip for loop in nest.loops if loop.is_reduce)
         for node in dict.fromkeys(walk(nest.expr)):
@@ -112,7 +112,7 @@ def _bound(nest: Nest, products: Products, program: NestProgram, count: int) -> 
     return Interval(int(low.sum(axis=axes).min()) * times, int(high.sum(axis=axes).max()) * times)
 
 
-def _results(program: NestProgram) -> Iterator[Fault]:
+def _results(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         element = program.buffers[nest.result.tensor].type
         if not element.interval.contains(nest.expr.range):
@@ -120,7 +120,7 @@ def _results(program: NestProgram) -> Iterator[Fault]:
             yield nest_fault(number, nest, fact, f"those of {nest.result.tensor}, {element}: {element.interval}")
 
 
-def _tables(program: NestProgram) -> Iterator[Fault]:
+def _tables(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         for node in dict.fromkeys(walk(nest.expr)):
             if node.op is Op.LUT:

@@ -13,7 +13,7 @@ from tilewright.compiler.nest.element_rules import ELEMENT_RULES, nest_fault
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram, stored_dtype
 from tilewright.compiler.nest.range_rules import RANGE_RULES
 from tilewright.compiler.nest.space import LoopsOf
-from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.rules import Rule, RuleViolation
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
@@ -30,37 +30,41 @@ MOST_ITERATIONS = 1 << 40
 # -- tensors -----------------------------------------------------------------------------------------------------------
 
 
-def _tensors(program: NestProgram) -> Iterator[Fault]:
+def _tensors(program: NestProgram) -> Iterator[RuleViolation]:
     for buffer in program.buffers.values():
         if len(buffer.shape) != 4 or min(buffer.shape) < 1 or prod(buffer.shape) > MOST_TRIPS:
             fact = f"its shape is {list(buffer.shape)}"
-            yield Fault(buffer.name, f"buffer {buffer.name}", fact, f"[N, C, H, W] of up to {MOST_TRIPS:,} elements")
+            yield RuleViolation(
+                buffer.name, f"buffer {buffer.name}", fact, f"[N, C, H, W] of up to {MOST_TRIPS:,} elements"
+            )
     for name, values in program.constants.items():
         if values.size == 0 or values.size > MOST_TRIPS * 4:
-            yield Fault(name, f"constant {name}", f"its shape is {list(values.shape)}", "elements")
+            yield RuleViolation(name, f"constant {name}", f"its shape is {list(values.shape)}", "elements")
 
 
-def _constants(program: NestProgram) -> Iterator[Fault]:
+def _constants(program: NestProgram) -> Iterator[RuleViolation]:
     for name, values in program.constants.items():
         element = program.constant_types[name]
         if values.dtype != stored_dtype(element):
-            yield Fault(name, f"constant {name}", f"{values.dtype} for {element}", str(stored_dtype(element)))
+            yield RuleViolation(name, f"constant {name}", f"{values.dtype} for {element}", str(stored_dtype(element)))
         elif int(values.min()) < element.interval.low or int(values.max()) > element.interval.high:
             fact = f"its values are from {values.min()} to {values.max()}"
-            yield Fault(name, f"constant {name}", fact, f"those of {element}: {element.interval}")
+            yield RuleViolation(name, f"constant {name}", fact, f"those of {element}: {element.interval}")
 
 
-def _hosts(program: NestProgram) -> Iterator[Fault]:
+def _hosts(program: NestProgram) -> Iterator[RuleViolation]:
     for what, tensors in (("input", program.inputs), ("output", program.outputs)):
         counts = Counter(tensor.name for tensor in tensors)
         for tensor in tensors:
             where = f"{what} {tensor.name!r}"
             if counts[tensor.name] > 1:
-                yield Fault(None, where, "is there twice")
+                yield RuleViolation(None, where, "is there twice")
             elif tensor.name not in program.buffers:
-                yield Fault(None, where, "has no buffer", f"one of {', '.join(program.buffers)}")
+                yield RuleViolation(None, where, "has no buffer", f"one of {', '.join(program.buffers)}")
             else:
-                yield from (Fault(None, where, fact, expected) for fact, expected in _host_faults(tensor, program))
+                yield from (
+                    RuleViolation(None, where, fact, expected) for fact, expected in _host_faults(tensor, program)
+                )
 
 
 def _host_faults(tensor: Tensor, program: NestProgram) -> Iterator[tuple[str, str]]:
@@ -83,13 +87,13 @@ def _host_faults(tensor: Tensor, program: NestProgram) -> Iterator[tuple[str, st
 # -- nests -------------------------------------------------------------------------------------------------------------
 
 
-def _products(program: NestProgram) -> Iterator[Fault]:
+def _products(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         if not 0 <= nest.macs < 1 << 63:
             yield nest_fault(number, nest, f"macs is {nest.macs}", "a number of multiplications")
 
 
-def _loops(program: NestProgram) -> Iterator[Fault]:
+def _loops(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         names = [loop.name for loop in nest.loops]
         for loop in nest.loops:
@@ -102,7 +106,7 @@ def _loops(program: NestProgram) -> Iterator[Fault]:
             yield nest_fault(number, nest, f"{prod(loop.trip for loop in nest.loops):,} iterations", most)
 
 
-def _accesses(program: NestProgram) -> Iterator[Fault]:
+def _accesses(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         tables = {node.name for node in walk(nest.expr) if node.op is Op.LUT}
         for name, access in nest.reads.items():
@@ -136,7 +140,7 @@ def _index_fault(access: Access, program: NestProgram, nest: Nest, is_table: boo
     return ""
 
 
-def _expressions(program: NestProgram) -> Iterator[Fault]:
+def _expressions(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         for node in walk(nest.expr):
             if node.op in (Op.SOURCE, Op.LUT) and node.name not in nest.reads:
@@ -150,7 +154,7 @@ def _expressions(program: NestProgram) -> Iterator[Fault]:
                 yield nest_fault(number, nest, f"the expression does not read {name!r}", "each access read")
 
 
-def _reductions(program: NestProgram) -> Iterator[Fault]:
+def _reductions(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         reduce = [loop.name for loop in nest.loops if loop.is_reduce]
         reductions = {node for node in walk(nest.expr) if node.op in REDUCTIONS}

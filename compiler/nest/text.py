@@ -46,7 +46,7 @@ from tilewright.compiler.text.attributes import (
     strings,
     tensor_attribute,
 )
-from tilewright.compiler.text.mlir import Block, Operation
+from tilewright.compiler.text.mlir import MlirBlock, MlirOperation
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
@@ -67,11 +67,11 @@ def parse_nests(text: str) -> NestProgram:
     return read_nests(parse_program(text))
 
 
-def nests_operation(program: NestProgram) -> Operation:
+def nests_operation(program: NestProgram) -> MlirOperation:
     """The program as an operation, for a text that holds more; `read_nests` gives an equal program back."""
     constants = [_print_constant(name, program) for name in program.constants]
     buffers = [
-        Operation(BUFFER, results=(buffer.name,), result_types=(print_memref(buffer.shape, buffer.type),))
+        MlirOperation(BUFFER, results=(buffer.name,), result_types=(print_memref(buffer.shape, buffer.type),))
         for buffer in program.buffers.values()
     ]
     parts = [print_part(part, buffer, program) for buffer in program.buffers.values() for part in buffer.parts]
@@ -82,10 +82,10 @@ def nests_operation(program: NestProgram) -> Operation:
         "outputs": tuple(map(tensor_attribute, program.outputs)),
         **remarks_attribute(program.remarks),
     }
-    return Operation(PROGRAM, attributes=attributes, region=Block((), (*constants, *buffers, *parts, *nests)))
+    return MlirOperation(PROGRAM, attributes=attributes, region=MlirBlock((), (*constants, *buffers, *parts, *nests)))
 
 
-def read_nests(whole: Operation) -> NestProgram:
+def read_nests(whole: MlirOperation) -> NestProgram:
     """The nest program of an operation; raises CompileError for a fault of it."""
     if whole.name != PROGRAM or whole.region is None:
         raise CompileError(fact=f"expected a {PROGRAM!r} with a region, got {whole.name!r}")
@@ -93,7 +93,7 @@ def read_nests(whole: Operation) -> NestProgram:
         require_attributes(whole, "name", "inputs", "outputs", "remarks")
         inputs, outputs = (tuple(map(parse_tensor, attribute(whole, name, tuple))) for name in ("inputs", "outputs"))
         program = NestProgram(attribute(whole, "name", str), (), {}, {}, {}, inputs, outputs, parse_remarks(whole))
-    reader = _Reader(inputs)
+    reader = _NestTextReader(inputs)
     for operation in whole.region.operations:
         with at_line(operation):
             reader.read(operation)
@@ -106,7 +106,7 @@ def read_nests(whole: Operation) -> NestProgram:
     )
 
 
-class _Reader:
+class _NestTextReader:
     """Collects the tensors and the nests of a text."""
 
     def __init__(self, inputs: tuple[Tensor, ...]) -> None:
@@ -116,18 +116,18 @@ class _Reader:
         self.buffers: dict[str, Buffer] = {}
         self.nests: list[Nest] = []
 
-    def read(self, operation: Operation) -> None:
+    def read(self, operation: MlirOperation) -> None:
         match operation:
-            case Operation(name="nest.constant", results=(name,), result_types=(memref,)):
+            case MlirOperation(name="nest.constant", results=(name,), result_types=(memref,)):
                 require_attributes(operation, "value")
                 self._constant(name, attribute(operation, "value", np.ndarray), memref)
-            case Operation(name="nest.buffer", results=(name,), result_types=(memref,)):
+            case MlirOperation(name="nest.buffer", results=(name,), result_types=(memref,)):
                 require_attributes(operation)
                 self.buffers[name] = Buffer(name, *parse_memref(memref))
-            case Operation(name="nest.part", results=(), operands=(tensor, joined)):
+            case MlirOperation(name="nest.part", results=(), operands=(tensor, joined)):
                 require_attributes(operation, "first")
                 self.buffers[joined] = with_part(operation, tensor, joined, self.buffers, self._inputs)
-            case Operation(name="nest.compute", results=()):
+            case MlirOperation(name="nest.compute", results=()):
                 self.nests.append(_parse_nest(operation))
             case _:
                 raise CompileError(
@@ -146,16 +146,16 @@ class _Reader:
 # -- types and constants -----------------------------------------------------------------------------------------------
 
 
-def _print_constant(name: str, program: NestProgram) -> Operation:
+def _print_constant(name: str, program: NestProgram) -> MlirOperation:
     values, element_type = program.constants[name], program.constant_types[name]
     stored, memref = values.astype(stored_dtype(element_type)), print_memref(values.shape, element_type)
-    return Operation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(memref,))
+    return MlirOperation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(memref,))
 
 
 # -- nests -------------------------------------------------------------------------------------------------------------
 
 
-def _print_nest(nest: Nest, program: NestProgram) -> Operation:
+def _print_nest(nest: Nest, program: NestProgram) -> MlirOperation:
     tensors = (*(access.tensor for access in nest.reads.values()), nest.result.tensor)
     attributes = {
         "name": nest.name,
@@ -167,7 +167,9 @@ def _print_nest(nest: Nest, program: NestProgram) -> Operation:
         "macs": nest.macs,
         **({"layer": nest.layer} if nest.layer else {}),
     }
-    return Operation(COMPUTE, tensors, attributes=attributes, operand_types=tuple(_type(n, program) for n in tensors))
+    return MlirOperation(
+        COMPUTE, tensors, attributes=attributes, operand_types=tuple(_type(n, program) for n in tensors)
+    )
 
 
 def _type(name: str, program: NestProgram) -> str:
@@ -180,7 +182,7 @@ NEST = ("name", "nodes", "loops", "reads", "result", "values", "expr", "ranges",
 """The attributes of a nest."""
 
 
-def _parse_nest(operation: Operation) -> Nest:
+def _parse_nest(operation: MlirOperation) -> Nest:
     require_attributes(operation, *NEST)
     name = attribute(operation, "name", str)
     loops = tuple(parse_loop(text, name) for text in strings(operation, "loops"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import onnx
 
-from tilewright.compiler.errors import CompileError, FatalError, FloatModel, TooLong, TooSmall
+from tilewright.compiler.errors import CompileError, FatalError, NotQuantized, TooLong, TooSmall
 from tilewright.compiler.importers.narrow_weights import remarks_on_weights
 from tilewright.compiler.importers.remarks import remarks_of
 from tilewright.compiler.options import Options
@@ -20,7 +20,7 @@ from tilewright.compiler.partition.worth import ONLY_MOVES, why_not_worth
 from tilewright.compiler.pipeline import Dump, Model, keeping
 from tilewright.compiler.running import Keep
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
+from tilewright.isa.program.partitioned import HostNode, HostSegment, NetworkValue, NpuSegment, Partitioned, Segment
 from tilewright.isa.program.program import MODEL, Program
 from tilewright.isa.rare_collection import rare_collection
 
@@ -103,10 +103,10 @@ def _with_remarks(made: Program | Partitioned, remarks: Mapping[str, str]) -> Pr
 def _compile_in_parts(programs: Programs, keep: Keep | None, host_floats: bool, whole: CompileError) -> Partitioned:
     """`whole` says why the machine cannot run all of it."""
     source = programs.source
-    search = _Search(programs, whole)
+    search = _PartitionSearch(programs, whole)
     parts, reasons = search.parts()
     reasons = {name: whole.reason_beside(name) for name in whole.nodes} | reasons
-    if isinstance(whole, FloatModel) and not any(part.on_machine for part in parts) and not host_floats:
+    if isinstance(whole, NotQuantized) and not any(part.on_machine for part in parts) and not host_floats:
         raise whole
     passed = _Passed(
         {name for part in parts if part.on_machine for name in part.outputs},
@@ -130,7 +130,7 @@ def _partitioned(source: Source, machine: Machine, segments: Sequence[Segment]) 
     )
 
 
-class _Search:
+class _PartitionSearch:
     """Moves nodes to the host until every part of the machine has instructions; only then are parts tiled."""
 
     def __init__(self, programs: Programs, whole: CompileError) -> None:
@@ -286,10 +286,10 @@ def _quantized(source: Source, tensor: str) -> list[str]:
     return [node.output[0] for node in readers if node.op_type == "QuantizeLinear"]
 
 
-def _value(source: Source, name: str) -> Value:
+def _value(source: Source, name: str) -> NetworkValue:
     if name not in source.types or not source.types[name].type.HasField("tensor_type"):
         raise CompileError(fact=f"{name!r} is an input or output of the model and not a tensor", expected="tensors")
     tensor = source.types[name].type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
     sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-    return Value(name, dtype, sizes)
+    return NetworkValue(name, dtype, sizes)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.batches.place import Place
+from tilewright.compiler.importers.batches.place import ImageAxis
 from tilewright.compiler.levels import Form
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.source import Source
@@ -23,12 +23,12 @@ Results = tuple[tuple[str, Form | Options], ...]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BatchCandidate:
     """A network for some images in each run, where these lie in its tensors, and what its passes made."""
 
     images: int
     network: Program | Partitioned
-    places: Mapping[str, Place]
+    places: Mapping[str, ImageAxis]
     results: Results = ()
 
     @property
@@ -53,11 +53,11 @@ def for_batch(
 ) -> tuple[Program | Partitioned, str]:
     """What `choose` finds, and its remark. What passes made of the others is not handed on."""
 
-    def candidate(images: int) -> Candidate:
+    def candidate(images: int) -> BatchCandidate:
         results: list[tuple[str, Form | Options]] = []
         source = source_of(images)
         network = make(source, None if kept is None else lambda name, value: results.append((name, value)))
-        return Candidate(images, network, source.places, tuple(results))
+        return BatchCandidate(images, network, source.places, tuple(results))
 
     chosen, remark = choose(wanted, candidate)
     if kept is not None:
@@ -66,7 +66,7 @@ def for_batch(
     return replace(chosen.network, images=chosen.images), remark
 
 
-def choose(wanted: int, make: Callable[[int], Candidate]) -> tuple[Candidate, str]:
+def choose(wanted: int, make: Callable[[int], BatchCandidate]) -> tuple[BatchCandidate, str]:
     """The network for the wanted number of images, or half as many, and so on, and a remark on why.
 
     The first that takes no more cycles for each image than a run of one, and whose host parts are those of one image,
@@ -87,13 +87,13 @@ def choose(wanted: int, make: Callable[[int], Candidate]) -> tuple[Candidate, st
     return one, f"{_took(one)}{refused}"
 
 
-def _took(of: Candidate) -> str:
+def _took(of: BatchCandidate) -> str:
     """Latency, and throughput beside it."""
     each = f", {of.each:,.0f} for each image" if of.images > 1 else ""
     return f"{of.images} image{'s' * (of.images != 1)} in each run of {of.cycles:,} cycles{each}"
 
 
-def _by_image(tried: Candidate, one: Candidate) -> Candidate:
+def _by_image(tried: BatchCandidate, one: BatchCandidate) -> BatchCandidate:
     """With the host's parts of one image. Raises CompileError where the host would do something else for one."""
     if not isinstance(tried.network, Partitioned) and not isinstance(one.network, Partitioned):
         return tried
@@ -105,7 +105,7 @@ def _by_image(tried: Candidate, one: Candidate) -> Candidate:
     return replace(tried, network=replace(tried.network, segments=segments))
 
 
-def _of_one(many: Segment, single: Segment, places: Mapping[str, Place]) -> Segment:
+def _of_one(many: Segment, single: Segment, places: Mapping[str, ImageAxis]) -> Segment:
     ends = (many.inputs, many.outputs)
     if ends != (single.inputs, single.outputs) or isinstance(many, HostSegment) != isinstance(single, HostSegment):
         raise CompileError(fact="the host would compute other nodes")

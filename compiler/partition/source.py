@@ -21,7 +21,7 @@ from onnx.inliner import inline_local_functions
 from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.batches.batch import for_images, with_one_image
-from tilewright.compiler.importers.batches.place import Place
+from tilewright.compiler.importers.batches.place import ImageAxis
 from tilewright.compiler.importers.constants import RANDOM
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import (
@@ -52,7 +52,7 @@ class Source:
     initializers: Mapping[str, onnx.TensorProto]
     free: frozenset[str]  # nodes that every part may have its own copy of
     refused: Mapping[str, CompileError]  # nodes that the compiler does not even read
-    places: Mapping[str, Place]  # where images lie, of a model for a batch; empty for others
+    places: Mapping[str, ImageAxis]  # where images lie, of a model for a batch; empty for others
 
     @cached_property
     def graph(self) -> Graph:
@@ -151,7 +151,7 @@ def _type_of(value: onnx.ValueInfoProto) -> tuple[str, bytes]:
     return value.name, value.type.SerializeToString(deterministic=True)
 
 
-def index_model(model: onnx.ModelProto, places: Mapping[str, Place] | None = None) -> Source:
+def index_model(model: onnx.ModelProto, places: Mapping[str, ImageAxis] | None = None) -> Source:
     """What `read_source` finds in a model whose nodes have names and whose shapes are inferred."""
     graph = model.graph
     nodes = {node.name: node for node in graph.node}

@@ -15,7 +15,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPlan:
     """What was found for a selection, and the `arrangement` of its program, if others that look alike can use it."""
 
     tuning: Tuning
@@ -30,12 +30,12 @@ class Alike:
 
     def __init__(self) -> None:
         self.planned = Planned()
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, FoundPlan] = {}
 
-    def recall(self, key: str) -> Found | None:
+    def recall(self, key: str) -> FoundPlan | None:
         """What was found for a subject of this key; None if there was none."""
         return self._found.get(key)
 
-    def remember(self, key: str, found: Found) -> None:
+    def remember(self, key: str, found: FoundPlan) -> None:
         """Keep what was found for a selection, unless something is known of one like it."""
         self._found.setdefault(key, found)

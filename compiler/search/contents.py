@@ -30,7 +30,7 @@ MOST = 127
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class ConstantContent:
     """What a constant of a stand-in holds: `kept`, or numbers that follow from `number`, zero where `held` is not."""
 
     shape: tuple[int, ...]
@@ -66,7 +66,7 @@ class Content:
         return self.held.repeat(self.lanes, axis=0)[:rows].repeat(self.lanes, axis=1)[:, :columns]
 
 
-def contents_of(program: NestProgram, covers: Sequence[Cover], lanes: int) -> dict[str, Content]:
+def contents_of(program: NestProgram, covers: Sequence[Cover], lanes: int) -> dict[str, ConstantContent]:
     """What the constants that nests read become, by name, in the order in which they are read."""
     return _Contents(program, covers, lanes).all()
 
@@ -87,7 +87,7 @@ class _Contents:
                 for bound in step.inputs.values():
                     self._note(cover.nest, bound)
 
-    def all(self) -> dict[str, Content]:
+    def all(self) -> dict[str, ConstantContent]:
         """By name, in the order in which nests read them."""
         read = [access.tensor for nest in self._program.nests for access in nest.reads.values()]
         return {name: self._content(name) for name in dict.fromkeys(read) if name in self._program.constants}
@@ -105,15 +105,15 @@ class _Contents:
             if all(_is_uniform(self._program.constants[name]) for name in names.values()):
                 self._uniform |= set(names.values())
 
-    def _content(self, name: str) -> Content:
+    def _content(self, name: str) -> ConstantContent:
         values, of = self._program.constants[name], self._program.constant_types[name]
         number = self._numbers.setdefault(self._parameters.get(name, self._digest_of(name)), len(self._numbers))
         if name in self._of_pixels:
-            return Content(values.shape, of, number, kept=values)
+            return ConstantContent(values.shape, of, number, kept=values)
         if name not in self._matrices or values.ndim < 2 or not values.size:
-            return Content(values.shape, of, number, name in self._uniform)
+            return ConstantContent(values.shape, of, number, name in self._uniform)
         held, pattern = _held(values, self._lanes), _pattern(values)
-        return Content(values.shape, of, number, held=held, lanes=self._lanes, kept=pattern)
+        return ConstantContent(values.shape, of, number, held=held, lanes=self._lanes, kept=pattern)
 
     def _digest_of(self, name: str) -> str:
         if name not in self._digests:

@@ -17,7 +17,7 @@ from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.finisher import Finisher
 from tilewright.compiler.search.in_rows import search_rows
 from tilewright.compiler.search.order import search_ahead
-from tilewright.compiler.search.records import Subject, Tuning
+from tilewright.compiler.search.records import SearchSubject, Tuning
 from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.search.stand_in import StandIn, stand_in
 from tilewright.compiler.search.tuning import place_of, recall, remember
@@ -35,7 +35,7 @@ record differ less: by constants that happen to be equal, behind which others li
 class Known:
     """A selection as searches and records see it."""
 
-    subject: Subject
+    subject: SearchSubject
     stand_in: StandIn
     options: Options  # with the names of the stand-in
 
@@ -46,7 +46,7 @@ class Known:
         wanted = options.effort, options.passes, *theirs.tiling.told, options.ahead
         layers = tuple([(nest.name, {loop.name: loop.trip for loop in nest.loops}) for nest in program.nests])
         key = hashlib.sha256(f"{made.key} {wanted}".encode()).hexdigest()
-        subject = Subject(key, program.name, selection.machine, options.effort, layers, made.buffers)
+        subject = SearchSubject(key, program.name, selection.machine, options.effort, layers, made.buffers)
         return Known(subject, made, theirs)
 
     def with_tuning(self, tuning: Tuning, options: Options) -> Options:

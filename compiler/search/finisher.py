@@ -15,7 +15,7 @@ from tilewright.simulator.cycles import simulate_cycles
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class FinishingPasses:
     """The passes from tiles to a program. All raise CompileError; `place` raises DoesNotFit.
 
     `settle` is for the last program alone, not for those that a search compares.
@@ -46,7 +46,7 @@ class Finisher:
     what a search finds best, others want again.
     """
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: FinishingPasses) -> None:
         self._steps = steps
         self._fastest: Finished | None = None
         self._alike: Arrangement | None = None

@@ -34,14 +34,14 @@ NEAR = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PixelCuts:
     """Into how many pieces of pixels products are cut, and what lies between them."""
 
     products: int
     between: int
 
 
-WAYS = (Rows(3, 3), Rows(2, 2), Rows(3, 6))
+WAYS = (PixelCuts(3, 3), PixelCuts(2, 2), PixelCuts(3, 6))
 """In the order in which they are tried."""
 
 

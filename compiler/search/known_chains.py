@@ -12,7 +12,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.search.stand_in import stand_in
 from tilewright.compiler.search.tuning import place_of, recall_chain, remember_chain
 from tilewright.compiler.select.selector import select
-from tilewright.compiler.stripes.decide import Measured
+from tilewright.compiler.stripes.decide import MeasuredStripes
 from tilewright.isa.machine.machine import Machine
 
 
@@ -23,7 +23,7 @@ class KnownChains:
     machine: Machine
     options: Options
 
-    def recall(self, chain: NestProgram, find: Callable[[], Measured]) -> Measured:
+    def recall(self, chain: NestProgram, find: Callable[[], MeasuredStripes]) -> MeasuredStripes:
         """What is kept of a chain, or what `find` finds, which is kept from then on.
 
         Raises CompileError if it would have to be found and the options forbid it.

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from tilewright.compiler.emission.ahead import EIGHTHS, Ahead, Mix
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.stripes.cut import Stripes
-from tilewright.compiler.stripes.decide import Measured
+from tilewright.compiler.stripes.decide import MeasuredStripes
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.errors import short
 from tilewright.isa.machine.machine import Machine
@@ -40,7 +40,7 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class Subject:
+class SearchSubject:
     """What a record is of: `key` is equal where one search would do for both. `layers` are the nests, each with its
     loops, and `tensors` the buffers, in order.
     """
@@ -62,7 +62,7 @@ class Order(Struct, frozen=True, forbid_unknown_fields=True):
     idle: list[str] = []
 
 
-class Layer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class SearchedLayer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A layer, its loops, and into what tiles it is cut; without `tiles`, as the analytic model finds best."""
 
     layer: str
@@ -88,7 +88,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     off_chip: list[str]
     order: Order
     tensors: list[str]
-    layers: list[Layer]
+    layers: list[SearchedLayer]
 
 
 class ChainRecord(Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,7 +110,7 @@ class WrongRecord(ValueError):
     """A record that cannot be of its subject; the message names the key and what was expected."""
 
 
-def printed(tuning: Tuning, subject: Subject) -> Record:
+def printed(tuning: Tuning, subject: SearchSubject) -> Record:
     """A tuning with the names of its subject."""
     tiling, ahead = tuning.tiling, tuning.ahead
     tiles = [tiling.tiles.get(f"n{number}") for number in range(len(subject.layers))]
@@ -133,7 +133,7 @@ def printed(tuning: Tuning, subject: Subject) -> Record:
     )
 
 
-def parsed(record: Record, subject: Subject) -> Tuning:
+def parsed(record: Record, subject: SearchSubject) -> Tuning:
     """The tuning of a record, whose names may be those of another network. Raises WrongRecord."""
     unknown = sorted(record.limits.keys() - subject.machine.memories.keys())
     if unknown:
@@ -164,7 +164,7 @@ def parsed(record: Record, subject: Subject) -> Tuning:
     return Tuning(tiling, Ahead(order.loads, order.eighths, order.mix, frozenset(order.idle)), record.cycles)
 
 
-def printed_chain(key: str, found: Measured, machine: Machine, layers: Sequence[str]) -> ChainRecord:
+def printed_chain(key: str, found: MeasuredStripes, machine: Machine, layers: Sequence[str]) -> ChainRecord:
     """What was found of a chain of these layers."""
     stripes, made_by = found.stripes, version("tilewright")
     rows, channels = (None, None) if stripes is None else (stripes.rows, stripes.channels)
@@ -174,7 +174,7 @@ def printed_chain(key: str, found: Measured, machine: Machine, layers: Sequence[
     return ChainRecord(key, machine.name, made_by, names, rows, channels, *cycles, is_interleaved, copies_edges)
 
 
-def measured_of(record: ChainRecord, machine: Machine) -> Measured:
+def measured_of(record: ChainRecord, machine: Machine) -> MeasuredStripes:
     """What was found of a chain. Raises WrongRecord."""
     if record.channels is not None and record.channels % machine.lanes:
         lanes = f"the {machine.lanes} lanes of {machine.name}"
@@ -184,7 +184,7 @@ def measured_of(record: ChainRecord, machine: Machine) -> Measured:
         if record.rows is None
         else Stripes(record.rows, record.channels, record.is_interleaved, record.copies_edges)
     )
-    return Measured(record.before, record.after, stripes)
+    return MeasuredStripes(record.before, record.after, stripes)
 
 
 def text_of(content: Struct) -> bytes:
@@ -192,11 +192,11 @@ def text_of(content: Struct) -> bytes:
     return (_lines(msgspec.to_builtins(content), "") + "\n").encode()
 
 
-def _layer(name: str, loops: Mapping[str, int], cut: TileSizes | None) -> Layer:
+def _layer(name: str, loops: Mapping[str, int], cut: TileSizes | None) -> SearchedLayer:
     if cut is None:
-        return Layer(name, dict(loops))
+        return SearchedLayer(name, dict(loops))
     tiles = {loop: cut.sizes.get(loop, trip) for loop, trip in loops.items()}  # some loops are whole in any tile
-    return Layer(name, dict(loops), tiles, cut.points_outer)
+    return SearchedLayer(name, dict(loops), tiles, cut.points_outer)
 
 
 def _require_engines(record: Record, machine: Machine) -> None:
@@ -210,7 +210,7 @@ def _require_engines(record: Record, machine: Machine) -> None:
         raise WrongRecord(f"order.idle: {short(unknown[0])} is no engine of {machine.name}; {expected}")
 
 
-def _require(layer: Layer, number: int, loops: Mapping[str, int]) -> None:
+def _require(layer: SearchedLayer, number: int, loops: Mapping[str, int]) -> None:
     """Raises WrongRecord for tiles of other loops than a layer has, or larger ones."""
     assert layer.tiles is not None
     wrong = sorted(layer.tiles.keys() ^ loops.keys())

@@ -71,7 +71,7 @@ def search_tiling(selection: Selection, options: Options, finisher: Finisher) ->
     for effort in range(1, options.effort + 1):
         found = replace(found, effort=effort)
         try:
-            search = _Search(selection, found, finisher)
+            search = _PlanSearch(selection, found, finisher)
             found = replace(found, tiling=search.best())
             if effort < options.effort:
                 found = replace(found, ahead=search_ahead(search.tiles(), found, finisher))
@@ -138,7 +138,7 @@ class _Alone:
     is_near_its_least: bool
 
 
-class _Search:
+class _PlanSearch:
     """One search: the planner, the work that is left, and the best plan so far."""
 
     def __init__(self, selection: Selection, options: Options, finisher: Finisher) -> None:

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
-from tilewright.compiler.search.contents import Content, contents_of
+from tilewright.compiler.search.contents import ConstantContent, contents_of
 from tilewright.compiler.select.bindings import Binding, Parameters
 from tilewright.compiler.select.cover import Cover, Selection, Step
 from tilewright.compiler.select.selector import Selector
@@ -36,7 +36,7 @@ class StandIn:
     buffers: tuple[str, ...]
     nests: tuple[str, ...]
     _without_constants: Selection
-    _contents: Mapping[str, Content]
+    _contents: Mapping[str, ConstantContent]
 
     @cached_property
     def selection(self) -> Selection:
@@ -188,7 +188,7 @@ def _shared(cover: Cover) -> Iterator[tuple[str, str]]:
                     yield from ((name, moving[0]) for name in plain if name not in moving)
 
 
-def _key(selection: Selection, contents: Mapping[str, Content]) -> str:
+def _key(selection: Selection, contents: Mapping[str, ConstantContent]) -> str:
     """A hash of all that a stand-in says."""
     machine, program = selection.machine, selection.program
     total = hashlib.sha256(repr((machine.hash, machine.memories, machine.engines, list(machine.formats))).encode())

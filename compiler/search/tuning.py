@@ -20,7 +20,7 @@ from tilewright.compiler.search.records import (
     FORMAT,
     ChainRecord,
     Record,
-    Subject,
+    SearchSubject,
     Tuning,
     WrongRecord,
     measured_of,
@@ -29,7 +29,7 @@ from tilewright.compiler.search.records import (
     printed_chain,
     text_of,
 )
-from tilewright.compiler.stripes.decide import Measured
+from tilewright.compiler.stripes.decide import MeasuredStripes
 from tilewright.isa.errors import short
 from tilewright.isa.file_hash import folder_of, hash_of_files
 from tilewright.isa.folders.cache import cache_folder, digest
@@ -65,7 +65,7 @@ _RECORD, _CHAIN, _FILE = (
 )
 
 
-def recall(subject: Subject, file: Path | None) -> Tuning | None:
+def recall(subject: SearchSubject, file: Path | None) -> Tuning | None:
     """What a search found of a subject: in a file of the user's own, or in the cache; None if there is nothing.
 
     A record of the cache that is damaged counts as none. Raises FatalError for a damaged file of the user's own.
@@ -87,7 +87,7 @@ def recall(subject: Subject, file: Path | None) -> Tuning | None:
         ) from error
 
 
-def remember(subject: Subject, tuning: Tuning, file: Path | None) -> None:
+def remember(subject: SearchSubject, tuning: Tuning, file: Path | None) -> None:
     """Keep what a search found, in the place of what was known; nothing is kept in a cache that cannot be written to.
 
     Raises FatalError for a file of the user's own that cannot be written to, or is damaged.
@@ -96,7 +96,7 @@ def remember(subject: Subject, tuning: Tuning, file: Path | None) -> None:
     _keep(record, file, lambda own: replace(own, networks=_with(own.networks, record)))
 
 
-def recall_chain(key: str, machine: Machine, file: Path | None) -> Measured | None:
+def recall_chain(key: str, machine: Machine, file: Path | None) -> MeasuredStripes | None:
     """What was found of a chain of layers, as `recall`."""
     if file is None:
         kept = _in_cache(_CHAIN, key)
@@ -113,7 +113,9 @@ def recall_chain(key: str, machine: Machine, file: Path | None) -> Measured | No
         raise _wrong(file, f"chains[{number}] ({', '.join(map(short, record.layers))}): {error}") from error
 
 
-def remember_chain(key: str, found: Measured, machine: Machine, layers: Sequence[str], file: Path | None) -> None:
+def remember_chain(
+    key: str, found: MeasuredStripes, machine: Machine, layers: Sequence[str], file: Path | None
+) -> None:
     """Keep what was found of a chain of layers, as `remember`."""
     record = printed_chain(key, found, machine, layers)
     _keep(record, file, lambda own: replace(own, chains=_with(own.chains, record)))

@@ -13,7 +13,14 @@ from tilewright.compiler.nest.products import (
     summed_loop,
 )
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient, is_lane_walk
-from tilewright.compiler.select.bindings import Binding, ComputedMatrix, ConstantMatrix, Parameters, Table, TensorRead
+from tilewright.compiler.select.bindings import (
+    Binding,
+    ComputedMatrix,
+    ConstantMatrix,
+    Parameters,
+    TableBinding,
+    TensorRead,
+)
 from tilewright.compiler.select.transfer import Transfers, home_of
 from tilewright.compiler.select.unify import Match
 from tilewright.compiler.vectors import vector_blocks
@@ -107,11 +114,11 @@ class Binder:
                 return loop
         return None
 
-    def table(self, operand: Operand, read: str, walked: str) -> Table | None:
+    def table(self, operand: Operand, read: str, walked: str) -> TableBinding | None:
         """A table of as many entries as the operand looks up in, one for all channels or one for each."""
         access = self._nest.reads[read]
         has_entries = self._program.constants[access.tensor].shape[-1] == operand.block
-        return Table(read) if has_entries and _is_of_channels(access, walked) else None
+        return TableBinding(read) if has_entries and _is_of_channels(access, walked) else None
 
     def parameters(self, operand: Operand, match: Match, walked: str) -> Parameters | None:
         """The constants in the fields of a structured operand: one for all, for each channel or for each pixel."""

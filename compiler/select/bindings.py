@@ -73,7 +73,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBinding:
     """A constant in which the instruction looks up, through the nest's read of that name."""
 
     read: str
@@ -86,4 +86,4 @@ class Idle:
     like: str
 
 
-Binding = TensorRead | Intermediate | ConstantMatrix | ComputedMatrix | Parameters | Table | Idle
+Binding = TensorRead | Intermediate | ConstantMatrix | ComputedMatrix | Parameters | TableBinding | Idle

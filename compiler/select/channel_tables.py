@@ -29,9 +29,9 @@ from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.interpreter import run_nest
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop, NestProgram, stored_dtype
 from tilewright.compiler.nest.space import NO_LOOP
-from tilewright.compiler.select.bindings import ConstantMatrix, Parameters, Table
+from tilewright.compiler.select.bindings import ConstantMatrix, Parameters, TableBinding
 from tilewright.compiler.select.cover import Cover, Step
-from tilewright.compiler.select.diagonals import Form, forms
+from tilewright.compiler.select.diagonals import NestForm, forms
 from tilewright.compiler.select.selector import Selector
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType
@@ -53,14 +53,14 @@ def look_up(program: NestProgram, machine: Machine) -> NestProgram:
     arithmetic = arithmetic_of(machine)
     for nest in program.nests:
         table = as_tables(nest, program, machine, arithmetic, known)
-        if table is not None and is_worth_it(table, Form("", nest, program), machine):
+        if table is not None and is_worth_it(table, NestForm("", nest, program), machine):
             program = table.program
     return program
 
 
 def as_tables(
     nest: Nest, program: NestProgram, machine: Machine, arithmetic: Arithmetic, known: KnownTables | None = None
-) -> Form | None:
+) -> NestForm | None:
     """A nest as a lookup; None if it is one already, or no function of one value with constants of channels.
 
     None also for a machine that looks no activations up. `known` are tables of other nests; it gets that of this one.
@@ -75,7 +75,7 @@ def as_tables(
     return next((form for form in found if form is not None), None)
 
 
-def is_worth_it(table: Form, other: Form, machine: Machine) -> bool:
+def is_worth_it(table: NestForm, other: NestForm, machine: Machine) -> bool:
     """Whether a nest as a lookup streams less than in another form, counting all engines and the bus."""
     covers = (Selector(machine, form.program).cover_if_possible(form.nest) for form in (table, other))
     by_table, computed = (None if cover is None else streamed(cover, machine) for cover in covers)
@@ -100,7 +100,7 @@ def _constant_words(cover: Cover, step: Step, operand: Operand, lanes: int) -> i
             return operand.block * (step.words // cover.space.pixels)
         case Parameters() as parameters:
             return 1 if parameters.is_the_same_for_all(cover.nest.reads) else blocks
-        case Table(read):
+        case TableBinding(read):
             return operand.block * (blocks if cover.nest.reads[read].index[0].terms else 1)
         case _:
             return 0
@@ -109,7 +109,7 @@ def _constant_words(cover: Cover, step: Step, operand: Operand, lanes: int) -> i
 # -- the nest as a lookup ----------------------------------------------------------------------------------------------
 
 
-def _as_lookup(form: Form, values: IntegerType, known: KnownTables) -> Form | None:
+def _as_lookup(form: NestForm, values: IntegerType, known: KnownTables) -> NestForm | None:
     """The same values from a table; None unless they follow from one value of a type, with constants of channels."""
     nest, program = form.nest, form.program
     lane = next((loop for loop, _ in nest.result.index[CHANNEL].terms), NO_LOOP)
@@ -128,7 +128,7 @@ def _as_lookup(form: Form, values: IntegerType, known: KnownTables) -> Form | No
     constants = {**program.constants, name: entries[:1] if is_common else entries}
     types = {**program.constant_types, name: values}
     nests = tuple(made if old is nest else old for old in program.nests)
-    return Form("as tables", made, replace(program, nests=nests, constants=constants, constant_types=types))
+    return NestForm("as tables", made, replace(program, nests=nests, constants=constants, constant_types=types))
 
 
 def _only_read(nest: Nest, values: IntegerType, program: NestProgram, lane: str) -> str | None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.channel_tables import as_tables, is_worth_it
-from tilewright.compiler.select.diagonals import Form, cheapest, forms
+from tilewright.compiler.select.diagonals import NestForm, cheapest, forms
 from tilewright.compiler.select.read_sums import candidates, words_of
 from tilewright.compiler.select.selector import Selector
-from tilewright.compiler.select.why_not import Verdict, verdicts
+from tilewright.compiler.select.why_not import CoverVerdict, verdicts
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 
@@ -52,13 +52,13 @@ def compared_covers(program: NestProgram, machine: Machine) -> Iterator[Compared
                 yield Compared(nest.name, form.name, instructions, _by_name(cover.words), is_chosen, obstacle)
 
 
-def instruction_verdicts(program: NestProgram, final: NestProgram, machine: Machine) -> Iterator[Verdict]:
+def instruction_verdicts(program: NestProgram, final: NestProgram, machine: Machine) -> Iterator[CoverVerdict]:
     """What came of each instruction of the machine for every nest; `final` are the nests that were selected for."""
     selector = Selector(machine, final)
     for nest in program.nests:
         last = [each for each in final.nests if set(each.nodes) & set(nest.nodes)]
         chosen = [cover for each in last if (cover := selector.cover_if_possible(each)) is not None]
-        of = [*forms(nest, program, machine), *(Form("as it is selected for", each, final) for each in last)]
+        of = [*forms(nest, program, machine), *(NestForm("as it is selected for", each, final) for each in last)]
         yield from verdicts(nest, of, chosen, machine)
 
 

@@ -49,7 +49,7 @@ class _Diagonal:
 
 
 @dataclass(frozen=True)
-class Form:
+class NestForm:
     """One way to write a nest, in a program that has its weights."""
 
     name: str
@@ -58,7 +58,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class ChannelForm(Form):
+class ChannelForm(NestForm):
     """A form in which each channel has weights of its own."""
 
     vector: str  # the reads of its product's factors
@@ -73,11 +73,11 @@ def sum_own_channels(program: NestProgram, machine: Machine) -> NestProgram:
     return program
 
 
-def forms(nest: Nest, program: NestProgram, machine: Machine) -> list[Form]:
+def forms(nest: Nest, program: NestProgram, machine: Machine) -> list[NestForm]:
     """A nest as it is; and if it is a product with a diagonal matrix, without that, and with rows cut into blocks."""
     computing = formats_with(machine, Role.COMPUTES)
     blocks = sorted({format.operand(name).block for format in computing for name in format.statement.blocks})
-    return [Form("as it is", nest, program), *own_channel_forms(nest, program, blocks)]
+    return [NestForm("as it is", nest, program), *own_channel_forms(nest, program, blocks)]
 
 
 def own_channel_forms(nest: Nest, program: NestProgram, blocks: Sequence[int]) -> list[ChannelForm]:
@@ -97,7 +97,7 @@ def own_channel_forms(nest: Nest, program: NestProgram, blocks: Sequence[int]) -
     return found
 
 
-def cheapest(of: Sequence[Form], machine: Machine) -> Form:
+def cheapest(of: Sequence[NestForm], machine: Machine) -> NestForm:
     """The form whose cover's busiest engine streams the fewest words; of equals the first."""
     if len(of) == 1:
         return of[0]

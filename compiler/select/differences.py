@@ -15,7 +15,7 @@ LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class StatementDifference:
     """Why a statement is not an expression, in the statement's words; `alike` counts its nodes that do unify."""
 
     alike: int
@@ -28,7 +28,7 @@ def shown(expr: Expr) -> str:
     return f"`{text}`" if len(text) <= LONGEST else f"`{text[: LONGEST - 1]}…`"
 
 
-def difference(unifier: Unifier, pattern: Expr, expr: Expr) -> Difference | None:
+def difference(unifier: Unifier, pattern: Expr, expr: Expr) -> StatementDifference | None:
     """The first part of a statement that cannot be what it would stand for, of the reading that goes furthest.
 
     Where both have the same operation, that is the reading, even if the statement could stand for the expression in a
@@ -36,7 +36,7 @@ def difference(unifier: Unifier, pattern: Expr, expr: Expr) -> Difference | None
     """
     is_possible = unifier.is_possible(pattern, expr)
     if pattern.op in (Op.SOURCE, Op.IMMEDIATE, Op.CONST):
-        return None if is_possible else Difference(0, _of_leaf(unifier, pattern, expr))
+        return None if is_possible else StatementDifference(0, _of_leaf(unifier, pattern, expr))
     readings = list(_readings(pattern, expr))
     if not readings and is_possible:
         return None
@@ -44,15 +44,15 @@ def difference(unifier: Unifier, pattern: Expr, expr: Expr) -> Difference | None
     known = [each for each in found if each is not None]
     if len(known) < len(found):
         return None
-    return max(known, key=lambda each: each.alike, default=Difference(0, _of_operation(pattern, expr)))
+    return max(known, key=lambda each: each.alike, default=StatementDifference(0, _of_operation(pattern, expr)))
 
 
-def _of_arguments(unifier: Unifier, arguments: list[tuple[Expr, Expr]]) -> Difference | None:
+def _of_arguments(unifier: Unifier, arguments: list[tuple[Expr, Expr]]) -> StatementDifference | None:
     """The first argument that differs."""
     found = [difference(unifier, part, other) for part, other in arguments]
     pairs = zip(arguments, found, strict=True)
     own = 1 + sum(min(map(len, map(walk, pair))) if of is None else of.alike for pair, of in pairs)
-    return next((Difference(own, of.text) for of in found if of is not None), None)
+    return next((StatementDifference(own, of.text) for of in found if of is not None), None)
 
 
 def _readings(pattern: Expr, expr: Expr) -> Iterator[list[tuple[Expr, Expr]]]:

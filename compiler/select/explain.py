@@ -9,7 +9,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Nest
 from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.nest.space import describe
-from tilewright.compiler.select.search import Search
+from tilewright.compiler.select.search import CoverSearch
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, type_of
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
@@ -29,7 +29,7 @@ class Reason:
         return CompileError(describe(nest), self.fact, expected=self.expected, remedy=self.remedy)
 
 
-def explain(search: Search) -> Reason:
+def explain(search: CoverSearch) -> Reason:
     """Why there is no cover; the same for all nests of one form."""
     missing = _missing(search)
     if (overflow := _overflow(search, missing)) is not None:
@@ -44,7 +44,7 @@ def explain(search: Search) -> Reason:
     return Reason(f"{fact} with both computed", expected)
 
 
-def missing_instruction(search: Search) -> Expr:
+def missing_instruction(search: CoverSearch) -> Expr:
     """What an instruction would have to compute: the smallest expression that none does.
 
     Values in it that instructions can compute are sources, by the name of the memory that they can be in.
@@ -52,12 +52,12 @@ def missing_instruction(search: Search) -> Expr:
     return _with_values_named(search, _missing(search))
 
 
-def _missing(search: Search) -> Expr:
+def _missing(search: CoverSearch) -> Expr:
     home = search.binder.home(search.nest.result.tensor)
     return next(_uncovered(search, home), search.nest.expr)
 
 
-def _overflow(search: Search, missing: Expr) -> Reason | None:
+def _overflow(search: CoverSearch, missing: Expr) -> Reason | None:
     """Where instructions compute a value, and none leaves all of its bits: the most that any does."""
     found: list[tuple[IntegerType, InstructionFormat]] = []
     for pattern in search.patterns:
@@ -75,14 +75,14 @@ def _overflow(search: Search, missing: Expr) -> Reason | None:
     return Reason(fact, f"{wider}, or an instruction that adds up pieces of sums, `sum(a)` with `a` in {memory}")
 
 
-def _is_of_computed(search: Search, total: Expr) -> bool:
+def _is_of_computed(search: CoverSearch, total: Expr) -> bool:
     """Whether a sum multiplies two tensors, neither of them weights."""
     products = products_of(total.args[0])
     reads = [] if products is None else [search.nest.reads[arg.name] for arg in products.main.args]
     return bool(reads) and all(read.tensor in search.program.buffers for read in reads)
 
 
-def _uncovered(search: Search, home: str) -> Iterator[Expr]:
+def _uncovered(search: CoverSearch, home: str) -> Iterator[Expr]:
     """The expressions whose values should be in a memory and that no instructions compute, smallest first."""
     element = search.machine.memories[home].element.type
     nodes = walk(search.nest.expr)
@@ -101,17 +101,17 @@ def _uncovered(search: Search, home: str) -> Iterator[Expr]:
             yield node
 
 
-def _is_covered(search: Search, expr: Expr) -> bool:
+def _is_covered(search: CoverSearch, expr: Expr) -> bool:
     return any(search.best(expr, memory) is not None for memory in search.machine.memories)
 
 
-def _with_values_named(search: Search, expr: Expr) -> Expr:
+def _with_values_named(search: CoverSearch, expr: Expr) -> Expr:
     """The expression, with every value that instructions can compute replaced by the name of its memory."""
     arguments = tuple(_value_named(search, argument) for argument in expr.args)
     return Expr(expr.op, expr.range, arguments, expr.name, expr.field, expr.value, expr.type, expr.rounding)
 
 
-def _value_named(search: Search, value: Expr) -> Expr:
+def _value_named(search: CoverSearch, value: Expr) -> Expr:
     if value.args and not search.loops_of(value) & set(search.space.reduce):
         for memory in search.machine.memories:
             if search.best(value, memory) is not None:

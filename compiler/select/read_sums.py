@@ -40,7 +40,7 @@ SHARE = 4
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SumCandidate:
     """A nest and its one reader, apart and with the sums left to the reader."""
 
     nest: Nest
@@ -62,7 +62,7 @@ def read_sums(program: NestProgram, machine: Machine) -> NestProgram:
     return program
 
 
-def candidates(program: NestProgram, machine: Machine) -> Iterator[Candidate]:
+def candidates(program: NestProgram, machine: Machine) -> Iterator[SumCandidate]:
     """The nests whose readers' instructions can take their sums, each in the program with those before it taken."""
     for name in [nest.name for nest in program.nests]:
         nest = next(nest for nest in program.nests if nest.name == name)
@@ -82,7 +82,7 @@ def _total(covers: tuple[Cover, Cover]) -> int:
     return sum(words_of(covers).values())
 
 
-def _candidate(nest: Nest, program: NestProgram, machine: Machine) -> Candidate | None:
+def _candidate(nest: Nest, program: NestProgram, machine: Machine) -> SumCandidate | None:
     total = _only_product(nest, machine)
     reader = _reader(nest, program)
     if total is None or reader is None or not is_whole_result(nest) or not _has_only_constants(nest, total, program):
@@ -93,7 +93,7 @@ def _candidate(nest: Nest, program: NestProgram, machine: Machine) -> Candidate 
         return None
     if not is_bare_product(joined[0]) or not takes_each_once(joined[1], sums.result.tensor, joined[0]):
         return None
-    return Candidate(nest, reader, apart, joined, made, _obstacle(joined, machine))
+    return SumCandidate(nest, reader, apart, joined, made, _obstacle(joined, machine))
 
 
 def _covers(nest: Nest, reader: Nest, program: NestProgram, machine: Machine) -> tuple[Cover, Cover] | None:

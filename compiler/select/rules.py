@@ -11,10 +11,10 @@ from dataclasses import replace
 from itertools import islice
 
 from tilewright.compiler.nest.rules import RULES as NEST_RULES
-from tilewright.compiler.rules import Fault, Rule, of_part
+from tilewright.compiler.rules import Rule, RuleViolation, of_part
 from tilewright.compiler.select.bindings import Binding, Intermediate, Parameters
 from tilewright.compiler.select.cover import Cover, Selection, Step
-from tilewright.compiler.select.search import MATCHES_TRIED, Best, Pattern, Search
+from tilewright.compiler.select.search import MATCHES_TRIED, Best, CoverSearch, Pattern
 from tilewright.compiler.select.selector import Selector, step_of
 from tilewright.compiler.select.unify import Match
 from tilewright.compiler.select.window_sums import with_window_sums
@@ -27,20 +27,20 @@ Computed = Mapping[int, Expr]
 """What each step computes."""
 
 
-def _cover_fault(number: int, cover: Cover, fact: str, expected: str = "") -> Fault:
-    return Fault((COVER, number), f"cover of nest {cover.nest.name!r}", fact, expected)
+def _cover_fault(number: int, cover: Cover, fact: str, expected: str = "") -> RuleViolation:
+    return RuleViolation((COVER, number), f"cover of nest {cover.nest.name!r}", fact, expected)
 
 
-def _nests(selection: Selection) -> Iterator[Fault]:
+def _nests(selection: Selection) -> Iterator[RuleViolation]:
     if len(selection.covers) != len(selection.program.nests):
         fact = f"{len(selection.program.nests)} nests have {len(selection.covers)} covers"
-        yield Fault(None, "the program", fact, "one for each")
+        yield RuleViolation(None, "the program", fact, "one for each")
     for number, (cover, nest) in enumerate(zip(selection.covers, selection.program.nests, strict=False)):
         if cover.nest is not nest and cover.nest != nest:
             yield _cover_fault(number, cover, "it is of another nest", f"that of {nest.name!r}")
 
 
-def _memories(selection: Selection) -> Iterator[Fault]:
+def _memories(selection: Selection) -> Iterator[RuleViolation]:
     selector = Selector(selection.machine, selection.program)
     for number, cover in enumerate(selection.covers):
         home = selector.home(cover.nest.result.tensor)
@@ -48,7 +48,7 @@ def _memories(selection: Selection) -> Iterator[Fault]:
             yield _cover_fault(number, cover, f"its result is in {cover.result_memory}", f"{home}, where readers look")
 
 
-def _steps(selection: Selection) -> Iterator[Fault]:
+def _steps(selection: Selection) -> Iterator[RuleViolation]:
     selector = Selector(selection.machine, selection.program)
     for number, cover in enumerate(selection.covers):
         derivation = _Derivation(selector.search(cover.nest), cover)
@@ -62,7 +62,7 @@ def _steps(selection: Selection) -> Iterator[Fault]:
 class _Derivation:
     """How the steps of a cover may compute a nest's expression."""
 
-    def __init__(self, search: Search, cover: Cover) -> None:
+    def __init__(self, search: CoverSearch, cover: Cover) -> None:
         self._search = search
         self._cover = cover
         bare = replace(cover, steps=tuple(replace(step, adding=None) for step in cover.steps))

@@ -73,7 +73,7 @@ class Best:
     word_loop: str
 
 
-class Search:
+class CoverSearch:
     """The dynamic programme over one nest's expression."""
 
     def __init__(

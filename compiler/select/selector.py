@@ -14,7 +14,7 @@ from tilewright.compiler.select.cover import Cover, Selection, Step
 from tilewright.compiler.select.explain import Reason, explain
 from tilewright.compiler.select.form import Form, FormsOfNests
 from tilewright.compiler.select.parameters import with_shared_parameters
-from tilewright.compiler.select.search import Best, Search, computing_patterns
+from tilewright.compiler.select.search import Best, CoverSearch, computing_patterns
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.select.window_sums import with_window_sums
 from tilewright.isa.language.expressions import Expr
@@ -136,12 +136,12 @@ class Selector:
         """The memory where a tensor lives on chip."""
         return home_of(self.transfers, self.program, tensor)
 
-    def search(self, nest: Nest) -> Search:
+    def search(self, nest: Nest) -> CoverSearch:
         """The search for covers of a nest. Raises CompileError for one that has no order of channels and pixels."""
-        return Search(self.machine, self.program, self.transfers, self._patterns, nest)
+        return CoverSearch(self.machine, self.program, self.transfers, self._patterns, nest)
 
 
-def _cover(search: Search, best: Best) -> Cover:
+def _cover(search: CoverSearch, best: Best) -> Cover:
     steps: list[Step] = []
     _flatten(best, steps, {})
     cover = Cover(search.nest, search.space, with_shared_parameters(steps))

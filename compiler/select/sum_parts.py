@@ -37,7 +37,7 @@ Piece = tuple[range, range]
 
 
 @dataclass(frozen=True)
-class Window:
+class SumWindow:
     """The window of a plain sum: the sum, its read, the loops over its rows and columns, and how far these go."""
 
     total: Expr
@@ -79,7 +79,7 @@ def in_parts(nest: Nest, cover: Cover, program: NestProgram, machine: Machine) -
     return InParts(nests, buffers)
 
 
-def _window(nest: Nest) -> Window | None:
+def _window(nest: Nest) -> SumWindow | None:
     """The window of a nest's sum, if it is one over at most one loop of rows and one of columns."""
     total = next((node for node in walk(nest.expr) if node.op is Op.SUM), None)
     if total is None or total.args[0].op is not Op.SOURCE:
@@ -90,7 +90,7 @@ def _window(nest: Nest) -> Window | None:
     if moving[BATCH] or moving[CHANNEL] or max(map(len, moving)) > 1 or sum(map(len, moving)) != len(trips):
         return None
     rows, columns = (moving[dimension][0] if moving[dimension] else NO_LOOP for dimension in (ROW, COLUMN))
-    return Window(total, read, (rows, columns), (trips.get(rows, 1), trips.get(columns, 1)))
+    return SumWindow(total, read, (rows, columns), (trips.get(rows, 1), trips.get(columns, 1)))
 
 
 def _longest(cover: Cover, machine: Machine) -> int:
@@ -100,7 +100,7 @@ def _longest(cover: Cover, machine: Machine) -> int:
     return longest_buffer(machine.memories[operand.memory], vector_blocks(machine))
 
 
-def _pieces(window: Window, cover: Cover, machine: Machine) -> list[Piece]:
+def _pieces(window: SumWindow, cover: Cover, machine: Machine) -> list[Piece]:
     """Even pieces of a window that fit the instruction's loops, and a part of the memory: rows are cut first."""
     format = next(step.format for step in cover.steps if step.reduces)
     loops = sorted((1 << loop.bits for loop in format.loops if loop.is_reduce), reverse=True)
@@ -116,7 +116,7 @@ def _even(extent: int, most: int) -> list[range]:
     return [range(start, min(start + size, extent)) for start in range(0, extent, size)]
 
 
-def _part(nest: Nest, window: Window, name: str, piece: Piece) -> Nest:
+def _part(nest: Nest, window: SumWindow, name: str, piece: Piece) -> Nest:
     """The sum over one piece of the window, for every point of the nest."""
     access = nest.reads[window.read]
     trips = dict(zip(window.loops, map(len, piece), strict=True))
@@ -130,7 +130,7 @@ def _part(nest: Nest, window: Window, name: str, piece: Piece) -> Nest:
     return Nest(name, nest.nodes, loops, reads, Access(name, _walk(nest)), total, 0)
 
 
-def _added(nest: Nest, window: Window, parts: Sequence[Nest]) -> Nest:
+def _added(nest: Nest, window: SumWindow, parts: Sequence[Nest]) -> Nest:
     """The nest with the sum of the parts in place of its own."""
     loops = tuple(loop for loop in nest.loops if not loop.is_reduce)
     reads = {name: access for name, access in nest.reads.items() if name != window.read}

@@ -29,13 +29,13 @@ from tilewright.compiler.select.bindings import (
     Idle,
     Intermediate,
     Parameters,
-    Table,
+    TableBinding,
     TensorRead,
 )
 from tilewright.compiler.select.cover import Cover, Selection, Step
 from tilewright.compiler.select.window_sums import adding_instruction
 from tilewright.compiler.text.attributes import at_line, attribute, entry, require_attributes
-from tilewright.compiler.text.mlir import Attribute, Block, Operation
+from tilewright.compiler.text.mlir import Attribute, MlirBlock, MlirOperation
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -64,8 +64,8 @@ def print_selection(selection: Selection) -> str:
     """The covered program as text; `parse_selection` gives an equal one back."""
     covers = tuple(_print_cover(cover) for cover in selection.covers)
     attributes = {"machine": selection.machine.name, "machine_hash": selection.machine.hash}
-    region = Block((), (nests_operation(selection.program), *covers))
-    return print_operation(Operation(PROGRAM, attributes=attributes, region=region)) + "\n"
+    region = MlirBlock((), (nests_operation(selection.program), *covers))
+    return print_operation(MlirOperation(PROGRAM, attributes=attributes, region=region)) + "\n"
 
 
 def parse_selection(text: str, machine: Machine) -> Selection:
@@ -93,13 +93,13 @@ def parse_selection(text: str, machine: Machine) -> Selection:
 # -- printing ----------------------------------------------------------------------------------------------------------
 
 
-def _print_cover(cover: Cover) -> Operation:
+def _print_cover(cover: Cover) -> MlirOperation:
     names = _step_names(cover.nest, len(cover.steps))
     steps = tuple(_print_step(step, name, names) for step, name in zip(cover.steps, names, strict=True))
-    return Operation(COVER, attributes={"nest": cover.nest.name}, region=Block((), steps))
+    return MlirOperation(COVER, attributes={"nest": cover.nest.name}, region=MlirBlock((), steps))
 
 
-def _print_step(step: Step, name: str, names: tuple[str, ...]) -> Operation:
+def _print_step(step: Step, name: str, names: tuple[str, ...]) -> MlirOperation:
     attributes: dict[str, Attribute] = {
         "statement": step.format.statement.text,
         "inputs": {operand: _print_binding(bound, names) for operand, bound in step.inputs.items()},
@@ -116,7 +116,7 @@ def _print_step(step: Step, name: str, names: tuple[str, ...]) -> Operation:
     if step.adding is not None:
         attributes[ADDING] = step.adding.mnemonic
     memory = MEMORY + step.format.destination.memory
-    return Operation(DIALECT + step.format.mnemonic, results=(name,), attributes=attributes, result_types=(memory,))
+    return MlirOperation(DIALECT + step.format.mnemonic, results=(name,), attributes=attributes, result_types=(memory,))
 
 
 def _print_binding(bound: Binding, names: tuple[str, ...]) -> dict[str, Attribute]:
@@ -131,7 +131,7 @@ def _print_binding(bound: Binding, names: tuple[str, ...]) -> dict[str, Attribut
             return {COMPUTED_MATRIX: read}
         case Parameters(fields, free):
             return {PARAMETERS: fields, **({FREE: tuple(sorted(free))} if free else {})}
-        case Table(read):
+        case TableBinding(read):
             return {TABLE: read}
         case Idle(like):
             return {LIKE: like}
@@ -154,7 +154,7 @@ class _CoverReader:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    def read(self, nest: Nest, operation: Operation) -> Cover:
+    def read(self, nest: Nest, operation: MlirOperation) -> Cover:
         """The cover of a nest."""
         if operation.name != COVER or operation.region is None or not operation.region.operations:
             raise CompileError(fact=f"expected a {COVER!r} with steps, got {operation.name!r}")
@@ -170,7 +170,7 @@ class _CoverReader:
                 steps.append(self._step(nest, step, names, index))
         return Cover(nest, nest_space(nest, self._machine.lanes), tuple(steps))
 
-    def _step(self, nest: Nest, operation: Operation, names: tuple[str, ...], index: int) -> Step:
+    def _step(self, nest: Nest, operation: MlirOperation, names: tuple[str, ...], index: int) -> Step:
         require_attributes(operation, *STEP_ATTRIBUTES)
         where = f"nest {nest.name!r}: {operation.name}"
         format = self._machine.format(operation.name.removeprefix(DIALECT))
@@ -204,7 +204,7 @@ class _CoverReader:
             self._machine.continuing.get(format.mnemonic),
         )
 
-    def _adding(self, operation: Operation, format: InstructionFormat) -> InstructionFormat | None:
+    def _adding(self, operation: MlirOperation, format: InstructionFormat) -> InstructionFormat | None:
         """The instruction that adds up a product's numbers apart from it."""
         if ADDING not in operation.attributes:
             return None
@@ -238,7 +238,7 @@ def _binding(
         CONSTANT_MATRIX: lambda: ConstantMatrix(_one_of(words, CONSTANT_MATRIX, nest.reads, where)),
         COMPUTED_MATRIX: lambda: ComputedMatrix(_one_of(words, COMPUTED_MATRIX, nest.reads, where)),
         PARAMETERS: lambda: _parameters(words, name, nest, format, where),
-        TABLE: lambda: Table(_one_of(words, TABLE, nest.reads, where)),
+        TABLE: lambda: TableBinding(_one_of(words, TABLE, nest.reads, where)),
         LIKE: lambda: Idle(_one_of(words, LIKE, others, where)),
     }
     kind = next(iter(words), "")
@@ -272,7 +272,7 @@ def _parameters(
     return Parameters(fields, frozenset(free))
 
 
-def _word_loop(operation: Operation, nest: Nest, format: InstructionFormat) -> str:
+def _word_loop(operation: MlirOperation, nest: Nest, format: InstructionFormat) -> str:
     """The reduce loop whose iterations are the words of a step's blocks."""
     name: str = attribute(operation, "word_loop", str) if "word_loop" in operation.attributes else NO_LOOP
     words = {format.operand(operand).block for operand in format.statement.blocks}
@@ -286,7 +286,7 @@ def _word_loop(operation: Operation, nest: Nest, format: InstructionFormat) -> s
     return name
 
 
-def _corrections(operation: Operation) -> Iterator[Correction]:
+def _corrections(operation: MlirOperation) -> Iterator[Correction]:
     for value in attribute(operation, "corrections", tuple) if "corrections" in operation.attributes else ():
         if not isinstance(value, Mapping):
             raise CompileError(operation.name, f"attribute corrections holds {value!r}", expected="dictionaries")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.compiler.nest.products import is_matrix_of_constants, is_vector, summed_loop
 from tilewright.compiler.select.differences import shown
-from tilewright.compiler.select.search import Pattern, Search
+from tilewright.compiler.select.search import CoverSearch, Pattern
 from tilewright.compiler.select.unify import Match
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
@@ -13,7 +13,7 @@ from tilewright.isa.machine.products import adds_product
 from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 
 
-def why_unbound(search: Search, pattern: Pattern, expr: Expr, match: Match) -> tuple[int, str]:
+def why_unbound(search: CoverSearch, pattern: Pattern, expr: Expr, match: Match) -> tuple[int, str]:
     """The first operand that nothing can be bound to, and why; or where the result would be of no use.
 
     Before it, how many operands can be bound.
@@ -28,7 +28,7 @@ def why_unbound(search: Search, pattern: Pattern, expr: Expr, match: Match) -> t
     return len(pattern.format.sources), _of_whole(search, pattern, expr, match)
 
 
-def _of_whole(search: Search, pattern: Pattern, expr: Expr, match: Match) -> str:
+def _of_whole(search: CoverSearch, pattern: Pattern, expr: Expr, match: Match) -> str:
     """Why it is of no use though each operand can be bound."""
     of_blocks = pattern.format.statement.blocks
     blocks = {operand.name: operand.block for operand in pattern.format.sources if operand.name in of_blocks}
@@ -42,7 +42,7 @@ def _of_whole(search: Search, pattern: Pattern, expr: Expr, match: Match) -> str
     return f"it writes {shown(expr)} to {memory}, where no other instruction of the layer reads it"
 
 
-def _of_product(search: Search, pattern: Pattern, match: Match) -> str:
+def _of_product(search: CoverSearch, pattern: Pattern, match: Match) -> str:
     """Why a dot product cannot take its vectors and its matrix; nothing if it can."""
     format, machine = pattern.format, search.machine
     if (added := adds_product(format)) is not None:
@@ -72,12 +72,12 @@ def _of_product(search: Search, pattern: Pattern, match: Match) -> str:
     return f"its `{weights.name}` cannot take the layer's `{tiles.name}`"
 
 
-def _summed(search: Search) -> str:
+def _summed(search: CoverSearch) -> str:
     channels = max((search.space.trips[loop] for loop in search.space.reduce), default=1)
     return f"{channels} channels are summed, {search.machine.lanes} lie in a word"
 
 
-def _of_operand(search: Search, pattern: Pattern, operand: Operand, match: Match) -> str:
+def _of_operand(search: CoverSearch, pattern: Pattern, operand: Operand, match: Match) -> str:
     if operand.element.fields:
         return f"its `{operand.name}` has a constant for each channel or pixel, and the layer's go with other loops"
     if operand.name in match.idle or operand.name not in match.operands:

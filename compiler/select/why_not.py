@@ -10,9 +10,9 @@ from itertools import islice
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Nest
 from tilewright.compiler.select.cover import Cover
-from tilewright.compiler.select.diagonals import Form
+from tilewright.compiler.select.diagonals import NestForm
 from tilewright.compiler.select.differences import difference, shown
-from tilewright.compiler.select.search import MATCHES_TRIED, Pattern, Search, computing_patterns
+from tilewright.compiler.select.search import MATCHES_TRIED, CoverSearch, Pattern, computing_patterns
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.unbound import why_unbound
 from tilewright.compiler.select.unify import Match, Unifier
@@ -21,7 +21,7 @@ from tilewright.isa.language.operations import ACROSS_LANES, OVER_WORDS, REDUCTI
 from tilewright.isa.machine.machine import Machine
 
 
-class Kind(Enum):
+class CoverOutcome(Enum):
     """What came of an instruction for a nest."""
 
     TAKEN = "taken"
@@ -32,12 +32,12 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CoverVerdict:
     """What came of an instruction for a nest, and why in words; empty for one that is taken."""
 
     nest: str
     instruction: str
-    kind: Kind
+    kind: CoverOutcome
     text: str = ""
 
 
@@ -48,25 +48,25 @@ Rank = tuple[int, int]
 """How near a statement is to an expression: its nodes that unify, then the operands that can be bound, or -1."""
 
 
-def verdicts(nest: Nest, of: Sequence[Form], chosen: Sequence[Cover], machine: Machine) -> Iterator[Verdict]:
+def verdicts(nest: Nest, of: Sequence[NestForm], chosen: Sequence[Cover], machine: Machine) -> Iterator[CoverVerdict]:
     """A verdict on each computing instruction of a machine; `of` are the ways in which the nest was written."""
     searches = list(_searches(of, machine))
     taken = {name for cover in chosen for name in _mnemonics(cover)}
     for pattern in computing_patterns(machine):
         name = pattern.format.mnemonic
         if name in taken:
-            yield Verdict(nest.name, name, Kind.TAKEN)
+            yield CoverVerdict(nest.name, name, CoverOutcome.TAKEN)
             continue
         costs = _costs(pattern, of, chosen, machine) or _costs_of_piece(pattern, searches)
         if costs:
-            yield Verdict(nest.name, name, Kind.COSTS, costs)
+            yield CoverVerdict(nest.name, name, CoverOutcome.COSTS, costs)
             continue
         _, found = max((_nearest(pattern, search) for search in searches), key=lambda each: each[0])
         is_of_form = any(_essence(pattern.format.statement.expr) & _essence(search.nest.expr) for search in searches)
-        yield Verdict(nest.name, name, found[0] if is_of_form else Kind.OTHER, found[1])
+        yield CoverVerdict(nest.name, name, found[0] if is_of_form else CoverOutcome.OTHER, found[1])
 
 
-def _searches(of: Sequence[Form], machine: Machine) -> Iterator[Search]:
+def _searches(of: Sequence[NestForm], machine: Machine) -> Iterator[CoverSearch]:
     """The search of each form, done."""
     for form in of:
         selector = Selector(machine, form.program)
@@ -104,7 +104,7 @@ def _essence(expr: Expr) -> frozenset[Op]:
 # -- what costs more ---------------------------------------------------------------------------------------------------
 
 
-def _costs(pattern: Pattern, of: Sequence[Form], chosen: Sequence[Cover], machine: Machine) -> str:
+def _costs(pattern: Pattern, of: Sequence[NestForm], chosen: Sequence[Cover], machine: Machine) -> str:
     """By how much the nest's cheapest cover with an instruction costs more than the chosen ones; empty without one."""
     name, least = pattern.format.mnemonic, sum(cover.cycles for cover in chosen)
     covers = [cover for form in of for cover in Selector(machine, form.program).covers(form.nest)]
@@ -127,7 +127,7 @@ def _all_words(cover: Cover) -> int:
     return sum(cover.words.values())
 
 
-def _costs_of_piece(pattern: Pattern, searches: Sequence[Search]) -> str:
+def _costs_of_piece(pattern: Pattern, searches: Sequence[CoverSearch]) -> str:
     """The same for a piece of the expression, which the instruction could compute in another's place."""
     found: list[tuple[int, str]] = []
     for search in searches:
@@ -147,30 +147,35 @@ def _costs_of_piece(pattern: Pattern, searches: Sequence[Search]) -> str:
 # -- what does not fit -------------------------------------------------------------------------------------------------
 
 
-def _nearest(pattern: Pattern, search: Search) -> tuple[Rank, tuple[Kind, str]]:
+def _nearest(pattern: Pattern, search: CoverSearch) -> tuple[Rank, tuple[CoverOutcome, str]]:
     """The expression to which an instruction is nearest, and what is in the way there."""
     unifier = search.unifier(pattern)
     found = (_obstacle(pattern, unifier, expr, search) for expr in dict.fromkeys(walk(search.nest.expr)))
     return max(found, key=lambda each: each[0])
 
 
-def _obstacle(pattern: Pattern, unifier: Unifier, expr: Expr, search: Search) -> tuple[Rank, tuple[Kind, str]]:
+def _obstacle(
+    pattern: Pattern, unifier: Unifier, expr: Expr, search: CoverSearch
+) -> tuple[Rank, tuple[CoverOutcome, str]]:
     statement = pattern.format.statement.expr
     matches = list(islice(unifier.matches(expr), MATCHES_TRIED))
     found = difference(unifier, statement, expr)
     if matches and (found is None or found.alike < _alike(pattern, matches)):
         bound, text = why_unbound(search, pattern, expr, min(matches, key=lambda match: match.neutral))
-        return (_alike(pattern, matches), bound), (Kind.UNBOUND, text)
+        return (_alike(pattern, matches), bound), (CoverOutcome.UNBOUND, text)
     if found is not None:
-        return (found.alike, -1), (Kind.DIFFERS, found.text)
+        return (found.alike, -1), (CoverOutcome.DIFFERS, found.text)
     names = [node.name for node in walk(statement) if node.name]
     twice = [f"`{name}`" for name in dict.fromkeys(names) if names.count(name) > 1]
     if pattern.format.beside_destination and next(unifier.part_matches(statement, expr), None) is not None:
-        return (1, -1), (Kind.DIFFERS, f"it would only move {shown(expr)} within {pattern.format.destination.memory}")
+        return (1, -1), (
+            CoverOutcome.DIFFERS,
+            f"it would only move {shown(expr)} within {pattern.format.destination.memory}",
+        )
     if twice:
         text = f"one of its {', '.join(twice)} would stand for two values in {shown(expr)}"
-        return (pattern.size - 1, -1), (Kind.DIFFERS, text)
-    return (0, -1), (Kind.DIFFERS, f"its {shown(statement)} stands where the layer has {shown(expr)}")
+        return (pattern.size - 1, -1), (CoverOutcome.DIFFERS, text)
+    return (0, -1), (CoverOutcome.DIFFERS, f"its {shown(statement)} stands where the layer has {shown(expr)}")
 
 
 def _alike(pattern: Pattern, matches: Sequence[Match]) -> int:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
-from tilewright.compiler.simplify.rewrite import Replacement, View
-from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
+from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 
-def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
+def fold_affine_into_conv(operator: Operator, view: GraphView) -> Replacement | None:
     """affine(conv(x, w, b)) → conv(x, w · scale, b · scale + offset)."""
     x = operator.inputs[0]
     producer = view.producer(x, "conv", "conv_transpose")
@@ -36,7 +36,7 @@ def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
     return _conv(made, scaled, offset, view)
 
 
-def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
+def affine_to_conv(operator: Operator, view: GraphView) -> Replacement | None:
     """affine(dequantize(q)) → a convolution of each channel with one weight that means 1, times the factor.
 
     Only where the result is quantised. Otherwise the affine belongs to a longer function, which may become a table; so
@@ -52,7 +52,7 @@ def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
     step = view.type(dequantize.inputs[0]).quantization
     assert step is not None
     integers = integers_of_one(scale * step.scale, offset)
-    ones = Weights(
+    ones = ConstantTensor(
         integers.astype(DEFAULT_TYPE.dtype).reshape(-1, 1, 1, 1),
         Quantization(tuple((1 / integers).tolist()), (0,) * len(integers), 0),
     )
@@ -72,18 +72,18 @@ def integers_of_one(scale: NDArray[np.float64], offset: NDArray[np.float64]) -> 
     return np.asarray(integers[np.argmin(np.abs(steps - np.rint(steps)) / integers, axis=1)])
 
 
-def _values(operator: Operator, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _values(operator: Operator, view: GraphView) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     scale, offset = (view.constant(name) for name in operator.inputs[1:])
     assert scale is not None and offset is not None
     return scale, offset
 
 
-def _scaled_weights(operator: Operator, weights: Weights, factor: NDArray[np.float64]) -> Weights:
+def _scaled_weights(operator: Operator, weights: ConstantTensor, factor: NDArray[np.float64]) -> ConstantTensor:
     """Weights [O, …] times a factor for each output channel."""
     columns = factor.reshape(-1, *(1,) * (weights.values.ndim - 1))
     quantization = weights.quantization
     if quantization is None:
-        return Weights((weights.values * columns).astype(weights.values.dtype), None)
+        return ConstantTensor((weights.values * columns).astype(weights.values.dtype), None)
     is_symmetric = not any(quantization.zero_points)
     if quantization.axis not in (None, 0) or not (is_symmetric or np.all(factor > 0)):
         raise CompileError(operator, expected="weights with zero point 0 and scales by output channel")
@@ -96,12 +96,12 @@ def _scaled_weights(operator: Operator, weights: Weights, factor: NDArray[np.flo
     scales = np.broadcast_to(quantization.scales, (count,)) * np.where(factor == 0, 1.0, np.abs(factor))
     zeros = np.broadcast_to(quantization.zero_points, (count,))
     merged = Quantization(tuple(map(float, scales)), tuple(map(int, zeros)), 0)
-    return Weights(values.astype(weights.values.dtype), merged)
+    return ConstantTensor(values.astype(weights.values.dtype), merged)
 
 
-def _conv(made: Operator, weights: Weights, bias: NDArray[np.float64], view: View) -> Replacement:
+def _conv(made: Operator, weights: ConstantTensor, bias: NDArray[np.float64], view: GraphView) -> Replacement:
     weight_name, weight = stored_weights(weights, f"{made.name}.weight", view)
-    bias_name, stored = stored_weights(Weights(bias, None), f"{made.name}.bias", view)
+    bias_name, stored = stored_weights(ConstantTensor(bias, None), f"{made.name}.bias", view)
     operator = replace(made, inputs=(made.inputs[0], weight_name, bias_name))
     return Replacement(
         (*weight.operators, operator), {**weight.tensors, **stored.tensors}, {**weight.constants, **stored.constants}

@@ -17,7 +17,7 @@ from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_
 from tilewright.compiler.simplify.kinds import QUANTIZING, REORDERING
 from tilewright.compiler.simplify.layout import reshape_after_rescale
 from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULES, is_from_host
-from tilewright.compiler.simplify.rewrite import Rules, View, rewrite
+from tilewright.compiler.simplify.rewrite import GraphView, Rules, rewrite
 from tilewright.compiler.simplify.transposes import EXCHANGED, exchange, exchanged_shape, is_at_an_end
 
 READ_TRANSPOSED = 0.25
@@ -60,7 +60,7 @@ class _Arranged:
         self.operators: list[Operator] = []
         self.tensors: dict[str, TensorType] = dict(graph.tensors)
         self._graph = graph
-        self._view = View(graph)
+        self._view = GraphView(graph)
         self._producers: dict[str, Operator] = {}
 
     def add(self, operator: Operator) -> None:

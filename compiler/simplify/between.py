@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tilewright.compiler.graph.graph import BETWEEN, FACTOR, Attribute, Operator, Quantization, TensorType
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.integer import SUMS
-from tilewright.compiler.simplify.rewrite import Replacement, View
-from tilewright.compiler.simplify.tables import Region, real_function
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
+from tilewright.compiler.simplify.tables import TableRegion, real_function
 from tilewright.compiler.simplify.weights import constant_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
@@ -62,7 +62,7 @@ class Between:
         return Quantization((scale,), (int(np.clip(round(LOW - self.low / scale), LOW, HIGH)),))
 
 
-def round_before_function(operator: Operator, view: View) -> Replacement | None:
+def round_before_function(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(f(x)), where x is computed and f works element by element: x is quantised first.
 
     Where the steps of one tensor are too far apart, x becomes two, of its values below 0 and above: f of each is f(0)
@@ -87,9 +87,9 @@ def round_before_function(operator: Operator, view: View) -> Replacement | None:
     return _in_halves(operator, source, path, halves, off, zero, view)
 
 
-def _region_of_one(operator: Operator, view: View) -> Region | None:
+def _region_of_one(operator: Operator, view: GraphView) -> TableRegion | None:
     """What is computed element by element between one float tensor, which can be quantised, and a quantisation."""
-    region = Region(view, lambda each: each.kind in READY and is_ready(each, view))
+    region = TableRegion(view, lambda each: each.kind in READY and is_ready(each, view))
     if not region.collect(operator.inputs[0]) or region.leaves or len(region.ends) != 1 or not region.operators:
         return None
     (source,) = region.ends
@@ -98,13 +98,13 @@ def _region_of_one(operator: Operator, view: View) -> Region | None:
     return region if is_alike and quantization is not None and quantization.axis is None else None
 
 
-def _made(name: str, view: View) -> Operator:
+def _made(name: str, view: GraphView) -> Operator:
     producer = view.producer(name)
     assert producer is not None
     return producer
 
 
-def is_ready(operator: Operator, view: View) -> bool:
+def is_ready(operator: Operator, view: GraphView) -> bool:
     """Whether an operator's operands are dequantised tensors of one scale, and constants where it wants these."""
     count = len(operator.inputs) if operator.kind in (*BINARY, "product") else 1
     if any(constant_weights(name, view) is None for name in operator.inputs[count:] if name):
@@ -114,7 +114,7 @@ def is_ready(operator: Operator, view: View) -> bool:
     return len(types) == count and all(t.quantization is not None and t.quantization.axis is None for t in types)
 
 
-def computed_operand(operator: Operator, view: View) -> int:
+def computed_operand(operator: Operator, view: GraphView) -> int:
     """The position of the one operand that is not dequantised; -1 if there is not one."""
     others = [at for at, name in enumerate(operator.inputs) if view.producer(name, "dequantize") is None]
     is_one = len(others) == 1 and view.constant(operator.inputs[others[0]]) is None
@@ -133,11 +133,16 @@ class _Function:
     leaf: str
     constants: Mapping[str, Reals]
     quantize: Operator
-    view: View
+    view: GraphView
 
     @classmethod
     def of(
-        cls, leaf: str, operators: Sequence[Operator], constants: Mapping[str, Reals], quantize: Operator, view: View
+        cls,
+        leaf: str,
+        operators: Sequence[Operator],
+        constants: Mapping[str, Reals],
+        quantize: Operator,
+        view: GraphView,
     ) -> _Function | None:
         """None for one whose constants differ along another dimension than the channels."""
         made = cls(operators, leaf, constants, quantize, view)
@@ -199,7 +204,7 @@ class _Function:
         return Between(low, high, float(off))
 
 
-def range_of(name: str, view: View) -> tuple[float, float]:
+def range_of(name: str, view: GraphView) -> tuple[float, float]:
     """The least and the greatest value that a tensor can have, as far as that is known."""
     operator = _made(name, view)
     if operator.kind == "dequantize":
@@ -221,7 +226,7 @@ def range_of(name: str, view: View) -> tuple[float, float]:
     return low * factor, high * factor
 
 
-def _range_of_integers(name: str, view: View) -> tuple[float, float]:
+def _range_of_integers(name: str, view: GraphView) -> tuple[float, float]:
     """Of a quantised tensor: its type's limits, or those within which it was made."""
     known, producer = view.type(name), view.producer(name)
     assert known.quantization is not None
@@ -239,7 +244,7 @@ def _range_of_integers(name: str, view: View) -> tuple[float, float]:
 
 
 def inserted(
-    quantize: Operator, source: str, path: Sequence[Operator], between: Between, off: float, view: View
+    quantize: Operator, source: str, path: Sequence[Operator], between: Between, off: float, view: GraphView
 ) -> Replacement:
     """The quantisation again, of a path that begins at the tensor between; `path` is in the order of computation."""
     operators, types, real = _path_of(source, path, between, "", view)
@@ -248,7 +253,7 @@ def inserted(
 
 
 def _path_of(
-    source: str, path: Sequence[Operator], between: Between, suffix: str, view: View
+    source: str, path: Sequence[Operator], between: Between, suffix: str, view: GraphView
 ) -> tuple[tuple[Operator, ...], dict[str, TensorType], str]:
     """A copy of a path that reads a quantised tensor in place of its source: operators, types, the last result."""
     integers, real = view.fresh(f"{source}.between{suffix}"), view.fresh(f"{source}.rounded{suffix}")
@@ -276,7 +281,7 @@ def _in_halves(
     halves: Sequence[Between],
     off: float,
     zero: int,
-    view: View,
+    view: GraphView,
 ) -> Replacement:
     """The sum of the results for the values below 0 and above; the second's zero point takes f(0) off again."""
     result_type = view.type(quantize.outputs[0])
@@ -310,7 +315,7 @@ def _in_halves(
     return Replacement(tuple(operators), types, values)
 
 
-def _less(name: str, number: float, quantize: Operator, view: View) -> tuple[str, Replacement]:
+def _less(name: str, number: float, quantize: Operator, view: GraphView) -> tuple[str, Replacement]:
     """A float tensor less a number."""
     result, constant = view.fresh(f"{name}.less"), view.fresh(f"{name}.number")
     shape = view.type(quantize.outputs[0]).shape

@@ -15,13 +15,13 @@ from tilewright.compiler.simplify.between import (
     is_ready,
     range_of,
 )
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 MOST_SUMS = 4
 """The longest chain that is looked at: each of its sums costs a part of a step."""
 
 
-def round_inside_sum(operator: Operator, view: View) -> Replacement | None:
+def round_inside_sum(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(add(x, b)), where x is computed and b is dequantised: x is quantised first. The same for chains of them.
 
     Beyond the result's limits, less what else is added, the values of x do not matter.
@@ -55,7 +55,7 @@ def round_inside_sum(operator: Operator, view: View) -> Replacement | None:
     return inserted(operator, source, path[-2::-1], between, off, view)
 
 
-def _path(name: str, view: View) -> list[Operator] | None:
+def _path(name: str, view: GraphView) -> list[Operator] | None:
     """Sums and differences from a float tensor inwards, each of one dequantised operand, to what can be quantised.
 
     None if there is no such chain, or it is one operator that can be quantised itself.

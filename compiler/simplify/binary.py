@@ -14,8 +14,8 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Operator, Quantization, TensorType, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
-from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
+from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 BINARY_KINDS = {
@@ -33,7 +33,7 @@ MOST_DIMENSIONS = 4
 """The most dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins those of more."""
 
 
-def of_two(operator: Operator, view: View) -> Replacement | None:
+def of_two(operator: Operator, view: GraphView) -> Replacement | None:
     """The canonical operator of two operands that broadcast, unless both are constant."""
     with attributes_of(operator):
         pass
@@ -62,11 +62,11 @@ def of_two(operator: Operator, view: View) -> Replacement | None:
     return reduce(joined, [*changes, Replacement((made,))])
 
 
-def _has_one_scale(constant: Weights) -> bool:
+def _has_one_scale(constant: ConstantTensor) -> bool:
     return constant.quantization is None or constant.quantization.axis is None
 
 
-def in_pairs(operator: Operator, view: View) -> Replacement | None:
+def in_pairs(operator: Operator, view: GraphView) -> Replacement | None:
     """An operator of many, such as Max: of the first two, then of that and the third, and so on; of one: itself."""
     with attributes_of(operator):
         pass
@@ -87,14 +87,14 @@ def in_pairs(operator: Operator, view: View) -> Replacement | None:
     return Replacement(tuple(made), tensors)
 
 
-def sum_in_pairs(operator: Operator, view: View) -> Replacement | None:
+def sum_in_pairs(operator: Operator, view: GraphView) -> Replacement | None:
     """Sum(a, b, c) → Add(Add(a, b), c); of one: itself."""
     if len(operator.inputs) == 2:
         return Replacement((replace(operator, kind="onnx.Add"),))
     return in_pairs(operator, view)
 
 
-def mean_as_sum(operator: Operator, view: View) -> Replacement | None:
+def mean_as_sum(operator: Operator, view: GraphView) -> Replacement | None:
     """Mean(a, b, …) → Sum(a, b, …) times one over how many there are."""
     with attributes_of(operator):
         pass
@@ -107,7 +107,7 @@ def mean_as_sum(operator: Operator, view: View) -> Replacement | None:
     return Replacement((added, scaled), types, {share: value})
 
 
-def quantized_between(operator: Operator, view: View) -> Replacement | None:
+def quantized_between(operator: Operator, view: GraphView) -> Replacement | None:
     """max(max(a, b), c) of dequantised tensors: the first maximum is one of its operands, so it needs no rounding.
 
     Only where a and b have the same quantisation, which is then the result's as well.
@@ -131,7 +131,7 @@ def quantized_between(operator: Operator, view: View) -> Replacement | None:
     return Replacement((made, back), {integers: result_type})
 
 
-def spread_channel(operator: Operator, view: View) -> Replacement | None:
+def spread_channel(operator: Operator, view: GraphView) -> Replacement | None:
     """An operand [N, 1, H, W] beside one of C channels → its product with ones [C, 1, 1, 1], which is exact."""
     result = view.type(operator.outputs[0])
     if result.quantization is None or len(result.shape) > MOST_DIMENSIONS:
@@ -169,7 +169,7 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
     return None
 
 
-def before_spread(name: str, view: View) -> str:
+def before_spread(name: str, view: GraphView) -> str:
     """The operand of one channel that `spread_channel` spread over many, or the tensor itself."""
     product = view.producer(name, "conv")
     if product is None:

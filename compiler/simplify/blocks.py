@@ -18,10 +18,10 @@ from tilewright.compiler.graph.graph import CHANNEL, ROW, Operator, TensorType, 
 from tilewright.compiler.graph.pixel_blocks import block_channels
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 
-def space_to_depth(operator: Operator, view: View) -> Replacement | None:
+def space_to_depth(operator: Operator, view: GraphView) -> Replacement | None:
     if view.constant(operator.inputs[0]) is not None:
         return None
     with attributes_of(operator) as attributes:
@@ -30,7 +30,7 @@ def space_to_depth(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(operator, kind="space_to_depth", attributes={"block": block}),))
 
 
-def depth_to_space(operator: Operator, view: View) -> Replacement | None:
+def depth_to_space(operator: Operator, view: GraphView) -> Replacement | None:
     if view.constant(operator.inputs[0]) is not None:
         return None
     with attributes_of(operator) as attributes:
@@ -53,7 +53,7 @@ def _require_blocks(operator: Operator, block: int, deep: TensorType, wide: Tens
         )
 
 
-def chain_to_move(operator: Operator, view: View) -> Replacement | None:
+def chain_to_move(operator: Operator, view: GraphView) -> Replacement | None:
     """reshape(transpose(reshape(x))) that moves whole channels or blocks of pixels → take, depth_to_space or both."""
     transpose = view.producer(operator.inputs[0], "transpose")
     before = view.producer(transpose.inputs[0], "reshape") if transpose is not None else None
@@ -113,7 +113,7 @@ def _to_depth(image: NDArray[np.int64], block: int) -> NDArray[np.int64]:
 
 def _chain(
     made: Operator, kind: str, attributes: dict[str, int | str], channels: NDArray[np.int64], result: TensorType,
-    view: View,
+    view: GraphView,
 ) -> Replacement:  # fmt: skip
     """That operator, and a take of its channels if they are to be in another order."""
     taken = taken_attributes({CHANNEL: tuple(map(int, channels))})

@@ -39,20 +39,20 @@ from tilewright.compiler.simplify.qoperators import FORMS, take_apart
 from tilewright.compiler.simplify.quantizers import dequantize_linear, quantize_linear
 from tilewright.compiler.simplify.reductions import reduction
 from tilewright.compiler.simplify.resize import resize
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.softmax import softmax
 from tilewright.compiler.simplify.transposed_conv import conv_transpose
 from tilewright.compiler.simplify.transposes import transpose
 from tilewright.compiler.simplify.weights import constant_weights, reshaped, stored_weights
 
 
-def identity(operator: Operator, view: View) -> Replacement | None:
+def identity(operator: Operator, view: GraphView) -> Replacement | None:
     with attributes_of(operator):
         pass
     return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
 
 
-def dropout(operator: Operator, view: View) -> Replacement | None:
+def dropout(operator: Operator, view: GraphView) -> Replacement | None:
     """At inference Dropout is the identity."""
     with attributes_of(operator) as attributes:
         attributes.ignore("ratio", "seed")
@@ -62,7 +62,7 @@ def dropout(operator: Operator, view: View) -> Replacement | None:
     return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
 
 
-def reshape(operator: Operator, view: View) -> Replacement | None:
+def reshape(operator: Operator, view: GraphView) -> Replacement | None:
     """Flatten, Reshape, Squeeze, Unsqueeze: the elements stay in order; shape inference has found the shape."""
     with attributes_of(operator) as attributes:
         attributes.ignore("axis", "axes", "allowzero")

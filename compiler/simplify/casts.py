@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.simplify.attributes import attributes_of
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 DIGITS = {"float16": 11, "float32": 24}
 """Types of reals, and the bits of their significands."""
@@ -18,7 +18,7 @@ PASSING = ("onnx.Identity", "onnx.Dropout")
 """Operators that hand their operand on."""
 
 
-def cast(operator: Operator, view: View) -> Replacement | None:
+def cast(operator: Operator, view: GraphView) -> Replacement | None:
     """None for other types, and where a Cast at an end rounds what the host would not round.
 
     An input may become wider, as float16 does in float32: the host quantises it so. The result of a DequantizeLinear

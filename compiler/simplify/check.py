@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.errors import RAISING, Blame, CompileError, FloatModel
+from tilewright.compiler.errors import RAISING, Blame, CompileError, NotQuantized
 from tilewright.compiler.graph.graph import Graph, Operator
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.canonical import CANONICALIZE
@@ -45,7 +45,7 @@ def require_quantized(graph: Graph) -> None:
     if any(operator.kind in QUANTIZERS for operator in graph.operators):
         return
     if any(operator.kind not in moves for operator in graph.operators):
-        raise FloatModel(
+        raise NotQuantized(
             graph.name,
             "the model is float",
             expected=f"an {DEFAULT_TYPE.name} one",

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.truths import Truths
 
 
-def choice(operator: Operator, view: View) -> Replacement | None:
+def choice(operator: Operator, view: GraphView) -> Replacement | None:
     """The rule above. Raises CompileError for a condition that is not computed from quantised tensors."""
     condition, *chosen = operator.inputs
     steps = _steps_after(operator.outputs[0], view)
@@ -40,7 +40,7 @@ def choice(operator: Operator, view: View) -> Replacement | None:
     return Replacement((*truths.operators, made), truths.tensors, truths.constants)
 
 
-def _steps_after(name: str, view: View) -> tuple[str, str] | None:
+def _steps_after(name: str, view: GraphView) -> tuple[str, str] | None:
     """Scale and zero point with which all users quantise a tensor; None if one does not."""
     users: Sequence[Operator] = view.users(name)
     if not users or name in view.outputs:

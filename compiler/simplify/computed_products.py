@@ -18,12 +18,12 @@ from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import BATCH, Operator, TensorType
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 from tilewright.compiler.simplify.transposes import turned
 from tilewright.compiler.simplify.weights import constant_weights, stored_weights
 
 
-def computed_matmul(operator: Operator, view: View) -> Replacement | None:
+def computed_matmul(operator: Operator, view: GraphView) -> Replacement | None:
     """MatMul of two computed operands of two to four dimensions; a batch dimension of 1 is broadcast."""
     a, b = operator.inputs
     if any(constant_weights(name, view) is not None for name in (a, b)):
@@ -40,7 +40,7 @@ def computed_matmul(operator: Operator, view: View) -> Replacement | None:
     return _ProductChain(operator, view).matmul(1.0)
 
 
-def computed_gemm(operator: Operator, view: View) -> Replacement | None:
+def computed_gemm(operator: Operator, view: GraphView) -> Replacement | None:
     """Gemm whose first two operands are computed, without a bias."""
     a, b, *bias = operator.inputs
     if any(constant_weights(name, view) is not None for name in (a, b)):
@@ -59,7 +59,7 @@ def computed_gemm(operator: Operator, view: View) -> Replacement | None:
     return _ProductChain(operator, view).matmul(alpha, *map(bool, turned))
 
 
-def constant_times_computed(operator: Operator, view: View) -> Replacement | None:
+def constant_times_computed(operator: Operator, view: GraphView) -> Replacement | None:
     """MatMul of a constant matrix with a computed operand: W · x = (xᵀ · Wᵀ)ᵀ, which has its weights on the right."""
     w, x = operator.inputs
     weights, shape = constant_weights(w, view), view.type(x).shape
@@ -83,7 +83,7 @@ def last_two_exchanged(rank: int) -> tuple[int, ...]:
 class _ProductChain:
     """Collects what takes the place of one matrix product."""
 
-    def __init__(self, operator: Operator, view: View) -> None:
+    def __init__(self, operator: Operator, view: GraphView) -> None:
         self._operator = operator
         self._view = view
         self._operators: list[Operator] = []

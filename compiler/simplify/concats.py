@@ -16,12 +16,12 @@ from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.integer import EXACT_GRID
 from tilewright.compiler.simplify.moves import axis_of_four
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 from tilewright.compiler.simplify.views import groups_of_four, joined_shape
 from tilewright.compiler.simplify.weights import constant_weights
 
 
-def concat(operator: Operator, view: View) -> Replacement | None:
+def concat(operator: Operator, view: GraphView) -> Replacement | None:
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", 0)
     types = [view.type(name) for name in operator.inputs]
@@ -37,7 +37,7 @@ def concat(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(operator, kind="concat", inputs=inputs, attributes=given),))
 
 
-def _concat_of_view(operator: Operator, inputs: Sequence[str], axis: int, view: View) -> Replacement:
+def _concat_of_view(operator: Operator, inputs: Sequence[str], axis: int, view: GraphView) -> Replacement:
     """A Concat of more than four dimensions, of tensors seen as four, in which its axis begins a dimension."""
     result = operator.outputs[0]
     shape = view.type(result).shape
@@ -56,7 +56,7 @@ def _concat_of_view(operator: Operator, inputs: Sequence[str], axis: int, view: 
     return Replacement((*joins, made, part), types)
 
 
-def concat_before_dequantize(operator: Operator, view: View) -> Replacement | None:
+def concat_before_dequantize(operator: Operator, view: GraphView) -> Replacement | None:
     """concat(dequantize(a), dequantize(b), …) → dequantize(concat(a, b, …)), if all have one scale and zero point.
 
     Constants among the operands are quantised as well, if they are multiples of the scale.
@@ -100,7 +100,7 @@ def _on_grid(real: NDArray[np.float64], tensor_type: TensorType) -> NDArray[np.i
     return values.astype(tensor_type.dtype)
 
 
-def constants_in_concat(operator: Operator, view: View) -> Replacement | None:
+def constants_in_concat(operator: Operator, view: GraphView) -> Replacement | None:
     """Integers that are constant mean the same as those beside them, where only the concatenation is dequantised."""
     result = view.type(operator.outputs[0])
     if result.quantization is None or result.quantization.axis is not None:
@@ -115,7 +115,7 @@ def constants_in_concat(operator: Operator, view: View) -> Replacement | None:
     return Replacement((operator,), plain) if plain else None
 
 
-def into_concat(operator: Operator, view: View) -> Replacement | None:
+def into_concat(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(concat(a, b)) → concat(quantize(a), quantize(b)). The same for a rescale that alone reads the concat."""
     before = view.producer(operator.inputs[0], "concat")
     if before is None or (operator.kind == "rescale" and not view.is_read_once(operator.inputs[0])):

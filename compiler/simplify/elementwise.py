@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Operator, TensorType
 from tilewright.compiler.simplify.attributes import attributes_of
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 from tilewright.compiler.simplify.weights import constant_weights
 from tilewright.isa.program.stored_types import COMPUTED
 
 
-def relu(operator: Operator, view: View) -> Replacement | None:
+def relu(operator: Operator, view: GraphView) -> Replacement | None:
     with attributes_of(operator):
         pass
     return _clamp(operator, 0.0, math.inf)
 
 
-def clip(operator: Operator, view: View) -> Replacement | None:
+def clip(operator: Operator, view: GraphView) -> Replacement | None:
     """Limits on reals or, between QuantizeLinear and DequantizeLinear, on the integers; of a constant, none."""
     with attributes_of(operator):
         pass
@@ -40,7 +40,7 @@ def clip(operator: Operator, view: View) -> Replacement | None:
     return _clamp(operator, bounds[0], bounds[1])
 
 
-def _limited_integers(operator: Operator, low: float, high: float, view: View) -> Replacement | None:
+def _limited_integers(operator: Operator, low: float, high: float, view: GraphView) -> Replacement | None:
     """clip(q) on integers: q in the same steps, within closer limits. None where nothing says yet what they mean."""
     source, result = operator.inputs[0], operator.outputs[0]
     before, after = view.type(source), view.type(result)
@@ -62,14 +62,14 @@ def _clamp(operator: Operator, low: float, high: float) -> Replacement:
     )
 
 
-def combine_with_constant(operator: Operator, view: View) -> Replacement | None:
+def combine_with_constant(operator: Operator, view: GraphView) -> Replacement | None:
     """Add, Sub, Mul or Div with a constant for each channel: affine."""
     with attributes_of(operator):
         pass
     return _with_constant(operator, view)
 
 
-def constant_after_all(operator: Operator, view: View) -> Replacement | None:
+def constant_after_all(operator: Operator, view: GraphView) -> Replacement | None:
     """A canonical operator of two, one of which turned out to be a float constant for each channel: affine."""
     onnx_kind = {"add": "onnx.Add", "sub": "onnx.Sub", "mul": "onnx.Mul"}[operator.kind]
     if all(constant_weights(name, view) is None for name in operator.inputs):
@@ -79,7 +79,7 @@ def constant_after_all(operator: Operator, view: View) -> Replacement | None:
     return _with_constant(replace(operator, kind=onnx_kind), view)
 
 
-def _with_constant(operator: Operator, view: View) -> Replacement | None:
+def _with_constant(operator: Operator, view: GraphView) -> Replacement | None:
     is_commutative = operator.kind in ("onnx.Add", "onnx.Mul")
     for x, c in (operator.inputs, operator.inputs[::-1])[: 1 + is_commutative]:
         constant, source = constant_weights(c, view), view.type(x)
@@ -94,7 +94,7 @@ def _with_constant(operator: Operator, view: View) -> Replacement | None:
     return None
 
 
-def _affine_with(operator: Operator, x: str, channels: NDArray[np.float64], view: View) -> Replacement | None:
+def _affine_with(operator: Operator, x: str, channels: NDArray[np.float64], view: GraphView) -> Replacement | None:
     """The affine of an operator with a constant for each channel; None for a division by 0."""
     match operator.kind:
         case "onnx.Add":
@@ -108,7 +108,7 @@ def _affine_with(operator: Operator, x: str, channels: NDArray[np.float64], view
     return None
 
 
-def _before_order(operator: Operator, x: str, constant: NDArray[np.float64], view: View) -> Replacement | None:
+def _before_order(operator: Operator, x: str, constant: NDArray[np.float64], view: GraphView) -> Replacement | None:
     """op(transpose(z), c) → transpose(op(z, c)), if c has a number for each channel of z. The same for a reshape.
 
     Example: a bias for each column of a product of [N, T, K], which is a transposed convolution of [N, K, T].
@@ -144,7 +144,7 @@ def channel_values(value: NDArray[np.float64], shape: tuple[int, ...]) -> NDArra
     return np.array(np.broadcast_to(value.ravel(), (shape[CHANNEL],)))
 
 
-def batch_normalization(operator: Operator, view: View) -> Replacement | None:
+def batch_normalization(operator: Operator, view: GraphView) -> Replacement | None:
     """y = (x - mean) · gamma / √(variance + epsilon) + beta, for each channel."""
     with attributes_of(operator) as attributes:
         epsilon = attributes.number("epsilon", 1e-5)
@@ -161,7 +161,7 @@ def batch_normalization(operator: Operator, view: View) -> Replacement | None:
 
 
 def affine(
-    operator: Operator, x: str, scale: NDArray[np.float64], offset: NDArray[np.float64], view: View
+    operator: Operator, x: str, scale: NDArray[np.float64], offset: NDArray[np.float64], view: GraphView
 ) -> Replacement:
     """x · scale + offset. Raises CompileError where one of these is not finite, as beside a negative variance."""
     if not (np.isfinite(scale).all() and np.isfinite(offset).all()):

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Operator, TensorType
 from tilewright.compiler.graph.reference import evaluate_onnx_operator
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 KEPT = ("onnx.QuantizeLinear", "onnx.DequantizeLinear")
 """Quantised constants stay quantised."""
 
 
-def fold_constants(operator: Operator, view: View) -> Replacement | None:
+def fold_constants(operator: Operator, view: GraphView) -> Replacement | None:
     """An ONNX operator whose every operand is constant becomes its value."""
     if not operator.kind.startswith("onnx.") or operator.kind in KEPT or not operator.inputs:
         return None
@@ -26,7 +26,7 @@ def fold_constants(operator: Operator, view: View) -> Replacement | None:
     return _constants(dict(zip(operator.outputs, results, strict=False)))
 
 
-def fold_shape(operator: Operator, view: View) -> Replacement | None:
+def fold_shape(operator: Operator, view: GraphView) -> Replacement | None:
     """ONNX's Shape is a constant, because every shape is known."""
     shape = np.array(view.type(operator.inputs[0]).shape, np.int64)
     first, last = operator.attributes.get("start", 0), operator.attributes.get("end")

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization
 from tilewright.compiler.simplify.binary import BINARY
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
-from tilewright.compiler.simplify.weights import Weights, stored_weights
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
+from tilewright.compiler.simplify.weights import ConstantTensor, stored_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 LOW, HIGH = DEFAULT_TYPE.limits
@@ -35,7 +35,7 @@ HALF_ROUNDING = 2.0**-11
 FLOATS = ("float32", "float16", "float64")
 
 
-def quantized_weights(operator: Operator, view: View) -> Replacement | None:
+def quantized_weights(operator: Operator, view: GraphView) -> Replacement | None:
     """A product with float weights that are integers times scales reads these integers instead, dequantised."""
     for position in (1, 0) if operator.kind == "onnx.MatMul" else (1,):
         name = operator.inputs[position]
@@ -51,7 +51,7 @@ def quantized_weights(operator: Operator, view: View) -> Replacement | None:
     return None
 
 
-def quantized_operand(operator: Operator, view: View) -> Replacement | None:
+def quantized_operand(operator: Operator, view: GraphView) -> Replacement | None:
     """An operator of two with a float constant that is integers times one scale reads these, dequantised."""
     for position, name in enumerate(operator.inputs):
         values = view.constant(name)
@@ -73,7 +73,7 @@ def reads_float_constant(graph: Graph) -> bool:
     )
 
 
-def _found_operand(values: NDArray[np.floating]) -> Weights | None:
+def _found_operand(values: NDArray[np.floating]) -> ConstantTensor | None:
     return found_weights(values, None) if values.dtype.name in FLOATS and values.size else None
 
 
@@ -88,7 +88,7 @@ def _axis_of_results(operator: Operator, position: int, rank: int) -> int | None
     return None
 
 
-def found_weights(values: NDArray[np.floating], axis: int | None) -> Weights | None:
+def found_weights(values: NDArray[np.floating], axis: int | None) -> ConstantTensor | None:
     """Values as integers with one scale, or one for each index of an axis; None if they are not such integers.
 
     [0.02, -0.04, 0.06] is [1, -2, 3] times 0.02. What is meant differs by no more than the floats were rounded.
@@ -96,7 +96,7 @@ def found_weights(values: NDArray[np.floating], axis: int | None) -> Weights | N
     whole = _integers_of(values.ravel())
     if whole is not None:
         integers, scale, zero = whole
-        return Weights(integers.reshape(values.shape), Quantization((scale,), (zero,)))
+        return ConstantTensor(integers.reshape(values.shape), Quantization((scale,), (zero,)))
     if axis is None:
         return None
     rows = np.moveaxis(values, axis, 0)
@@ -108,7 +108,7 @@ def found_weights(values: NDArray[np.floating], axis: int | None) -> Weights | N
         found.append(each)
     stacked = np.stack([integers for integers, _, _ in found]).reshape(rows.shape)
     quantization = Quantization(tuple(s for _, s, _ in found), tuple(z for _, _, z in found), axis)
-    return Weights(np.ascontiguousarray(np.moveaxis(stacked, 0, axis)), quantization)
+    return ConstantTensor(np.ascontiguousarray(np.moveaxis(stacked, 0, axis)), quantization)
 
 
 def _integers_of(values: NDArray[np.floating]) -> tuple[NDArray[Any], float, int] | None:

@@ -49,7 +49,7 @@ def is_zero_or_negligible(value: NDArray[Any]) -> bool:
 
 
 @dataclass(frozen=True)
-class Rows:
+class MaskedRows:
     """What constant masks keep, of the scores' shape; `live` is 0 for rows whose scores are lost, empty if none is."""
 
     kept: NDArray[Any]
@@ -58,7 +58,7 @@ class Rows:
 
 def constant_rows(
     masks: Sequence[tuple[NDArray[np.float32], bool]], shape: tuple[int, ...], axis: int, largest: float
-) -> Rows | None:
+) -> MaskedRows | None:
     """What masks in this order keep of each row along an axis of scores whose absolute values are at most `largest`.
 
     Each mask is added, or replaces what is there. None if a row is no number, or if its sums are neither exact enough
@@ -78,13 +78,13 @@ def constant_rows(
         return None
     kept, none = below == 0, np.zeros(0, DEFAULT_TYPE.dtype)
     if not is_full.any():
-        return Rows(kept.astype(DEFAULT_TYPE.dtype), none)
+        return MaskedRows(kept.astype(DEFAULT_TYPE.dtype), none)
     steps = np.spacing(np.nextafter(np.minimum(np.abs(top), HUGE), np.float32(0)))
     counts, replaced = (each.sum(axis=axis, keepdims=True) for each in (kept, kept & is_replaced))
     is_lost = is_full & ((steps > 2 * largest) | (replaced == counts))
     if not (is_lost | ((steps <= FINE) & (replaced == 0)) | ~is_full).all():
         return None
-    return Rows(kept.astype(DEFAULT_TYPE.dtype), (~is_lost).astype(DEFAULT_TYPE.dtype) if is_lost.any() else none)
+    return MaskedRows(kept.astype(DEFAULT_TYPE.dtype), (~is_lost).astype(DEFAULT_TYPE.dtype) if is_lost.any() else none)
 
 
 def with_live_rows(scores: str, live: str, truths: Truths) -> str:

@@ -13,11 +13,11 @@ from dataclasses import replace
 from tilewright.compiler.graph.graph import TAKEN, Operator, stored_shape
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS, before_spread
 from tilewright.compiler.simplify.reordered_concats import is_from_host
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.transposes import EXCHANGED, exchange, exchanged_shape
 
 
-def binary_of_heads(operator: Operator, view: View) -> Replacement | None:
+def binary_of_heads(operator: Operator, view: GraphView) -> Replacement | None:
     """add(heads, b) → exchanged(add(exchanged(heads), exchanged(b))), if to exchange b moves nothing, or undoes it."""
     inputs = tuple(before_spread(name, view) for name in operator.inputs)
     if not any(_is_split(name, view) or _exchanged_from(name, view) for name in inputs):
@@ -25,7 +25,7 @@ def binary_of_heads(operator: Operator, view: View) -> Replacement | None:
     return _exchanged(replace(operator, inputs=inputs), view) if all(_is_easy(name, view) for name in inputs) else None
 
 
-def take_of_heads(operator: Operator, view: View) -> Replacement | None:
+def take_of_heads(operator: Operator, view: GraphView) -> Replacement | None:
     """take(heads) → exchanged(take(exchanged(heads)))."""
     if not _is_split(operator.inputs[0], view):
         return None
@@ -34,7 +34,7 @@ def take_of_heads(operator: Operator, view: View) -> Replacement | None:
     return _exchanged(replace(operator, attributes=given), view)
 
 
-def concat_of_heads(operator: Operator, view: View) -> Replacement | None:
+def concat_of_heads(operator: Operator, view: GraphView) -> Replacement | None:
     """concat(exchanged(a), exchanged(b)) → exchanged(concat(a, b)), unless the host orders one of them."""
     if any(_exchanged_from(name, view) is None or is_from_host(name, view) for name in operator.inputs):
         return None
@@ -42,7 +42,7 @@ def concat_of_heads(operator: Operator, view: View) -> Replacement | None:
     return _exchanged(replace(operator, attributes=given), view)
 
 
-def _exchanged(operator: Operator, view: View) -> Replacement:
+def _exchanged(operator: Operator, view: GraphView) -> Replacement:
     """An operator between exchanges; those of its operands that undo others are left out."""
     result = operator.outputs[0]
     turns, inputs, types = [], [], {}
@@ -59,7 +59,7 @@ def _exchanged(operator: Operator, view: View) -> Replacement:
     return Replacement((*turns, made, exchange(f"{operator.name}.back", middle, result, operator)), types)
 
 
-def _is_split(name: str, view: View) -> bool:
+def _is_split(name: str, view: GraphView) -> bool:
     """Whether a tensor is the channels of pixels that stand alone, seen as heads and their features."""
     before, shape = view.producer(name, "reshape"), view.type(name).shape
     if before is None or len(shape) != MOST_DIMENSIONS or len(view.type(before.inputs[0]).shape) > MOST_DIMENSIONS:
@@ -70,14 +70,14 @@ def _is_split(name: str, view: View) -> bool:
     )
 
 
-def _exchanged_from(name: str, view: View) -> str | None:
+def _exchanged_from(name: str, view: GraphView) -> str | None:
     """The tensor that a tensor is the exchange of, if it is one, and not the heads that were exchanged here."""
     before = view.producer(name, "transpose")
     is_exchange = before is not None and before.attributes["axes"] == EXCHANGED
     return before.inputs[0] if before is not None and is_exchange and not _is_split(before.inputs[0], view) else None
 
 
-def _is_easy(name: str, view: View) -> bool:
+def _is_easy(name: str, view: GraphView) -> bool:
     """Whether the exchange of a tensor undoes another, keeps words, or moves nothing."""
     shape = view.type(name).shape
     if len(shape) != MOST_DIMENSIONS or view.constant(name) is not None:

@@ -15,7 +15,7 @@ from tilewright.compiler.graph.graph import Operator, Quantization, TensorType
 from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.kinds import REORDERING
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 MONOTONE = ("reshape", "max_pool", "channel_max", "transpose", "take", "space_to_depth", "depth_to_space")
 """Operators that pick some of their input's elements, in an order that does not depend on the scale."""
@@ -31,7 +31,7 @@ EXACT_GRID = 1e-6
 # -- dequantize moves down ---------------------------------------------------------------------------------------------
 
 
-def before_dequantize(operator: Operator, view: View) -> Replacement | None:
+def before_dequantize(operator: Operator, view: GraphView) -> Replacement | None:
     """reshape(dequantize(q)) → dequantize(reshape(q)); the same for all of MONOTONE."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None:
@@ -43,7 +43,7 @@ def before_dequantize(operator: Operator, view: View) -> Replacement | None:
     return below(dequantize, replace(operator, inputs=(source,)), moved, view)
 
 
-def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | None:
+def clamp_before_dequantize(operator: Operator, view: GraphView) -> Replacement | None:
     """clamp(dequantize(q)) → dequantize(q within limits), if the limits are multiples of the scale."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None or _is_only_quantized(operator.outputs[0], view):
@@ -60,13 +60,13 @@ def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | Non
     return below(dequantize, rescale, tensor_type, view)
 
 
-def _is_only_quantized(name: str, view: View) -> bool:
+def _is_only_quantized(name: str, view: GraphView) -> bool:
     """True when every reader of a tensor quantises it: limits then go into the quantisation, without rounding them."""
     users = view.users(name)
     return bool(users) and name not in view.outputs and all(user.kind == "quantize" for user in users)
 
 
-def below(dequantize: Operator, operator: Operator, result_type: TensorType, view: View) -> Replacement:
+def below(dequantize: Operator, operator: Operator, result_type: TensorType, view: GraphView) -> Replacement:
     """op(dequantize(q)) → dequantize(op(q)), where `operator` is op on q with a result of `result_type`."""
     result = operator.outputs[0]
     integers = view.fresh(f"{result}.integers")
@@ -74,7 +74,7 @@ def below(dequantize: Operator, operator: Operator, result_type: TensorType, vie
     return Replacement((made, replace(dequantize, inputs=(integers,), outputs=(result,))), {integers: result_type})
 
 
-def quantization_goes_on(operator: Operator, view: View) -> Replacement | None:
+def quantization_goes_on(operator: Operator, view: GraphView) -> Replacement | None:
     """Integers that are picked without a DequantizeLinear before keep their meaning."""
     result = operator.outputs[0]
     before, after = view.type(operator.inputs[0]), view.type(result)
@@ -83,7 +83,7 @@ def quantization_goes_on(operator: Operator, view: View) -> Replacement | None:
     return Replacement((operator,), {result: replace(after, quantization=before.quantization)})
 
 
-def meaning_goes_up(operator: Operator, view: View) -> Replacement | None:
+def meaning_goes_up(operator: Operator, view: GraphView) -> Replacement | None:
     """Integers that are only put in another order mean what they mean afterwards: transpose(x) is dequantised, so is x.
 
     Example: an image of integers, [N, H, W, C], is transposed, and a DequantizeLinear says only then what they mean.
@@ -100,7 +100,7 @@ def meaning_goes_up(operator: Operator, view: View) -> Replacement | None:
 # -- quantize moves up -------------------------------------------------------------------------------------------------
 
 
-def clamp_into_quantize(operator: Operator, view: View) -> Replacement | None:
+def clamp_into_quantize(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(clamp(x)) → quantize(x) with closer limits: rounding keeps the order of values."""
     clamp = view.producer(operator.inputs[0], "clamp")
     if clamp is None:
@@ -113,7 +113,7 @@ def clamp_into_quantize(operator: Operator, view: View) -> Replacement | None:
     return Replacement((made,))
 
 
-def quantize_before(operator: Operator, view: View) -> Replacement | None:
+def quantize_before(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(reshape(x)) → reshape(quantize(x)); the same for all of MONOTONE."""
     before = view.producer(operator.inputs[0], *MONOTONE)
     if before is None or _has_channels(operator, view):
@@ -121,7 +121,7 @@ def quantize_before(operator: Operator, view: View) -> Replacement | None:
     return above(operator, before, view)
 
 
-def above(quantize: Operator, operator: Operator, view: View) -> Replacement:
+def above(quantize: Operator, operator: Operator, view: GraphView) -> Replacement:
     """quantize(op(x)) → op(quantize(x)), where `operator` is op with its attributes for integers."""
     source, result = operator.inputs[0], quantize.outputs[0]
     integers = view.fresh(f"{result}.source")
@@ -130,7 +130,7 @@ def above(quantize: Operator, operator: Operator, view: View) -> Replacement:
     return Replacement((made, replace(operator, inputs=(integers,), outputs=(result,))), {integers: tensor_type})
 
 
-def requantize(operator: Operator, view: View) -> Replacement | None:
+def requantize(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(dequantize(q)) → rescale(q), or q itself where nothing changes."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None or _has_channels(operator, view):
@@ -139,7 +139,7 @@ def requantize(operator: Operator, view: View) -> Replacement | None:
     return Replacement((made,))
 
 
-def integer_operator(operator: Operator, view: View) -> Replacement | None:
+def integer_operator(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(op(dequantize(q), …)) → op(q, …) on quantised tensors."""
     computed = view.producer(operator.inputs[0], *SUMS, *BINARY)
     if computed is None or (computed.kind != "conv" and _has_channels(operator, view)):
@@ -154,19 +154,19 @@ def integer_operator(operator: Operator, view: View) -> Replacement | None:
     return Replacement((made,))
 
 
-def _has_channels(quantize: Operator, view: View) -> bool:
+def _has_channels(quantize: Operator, view: GraphView) -> bool:
     """Whether each channel of the result has its own scale, which only a convolution can give it."""
     quantization = view.type(quantize.outputs[0]).quantization
     return quantization is not None and quantization.axis is not None
 
 
-def _integers(name: str, view: View) -> str | None:
+def _integers(name: str, view: GraphView) -> str | None:
     """The quantised tensor that a float tensor is dequantised from."""
     dequantize = view.producer(name, "dequantize")
     return None if dequantize is None else dequantize.inputs[0]
 
 
-def _bias(name: str, view: View) -> str | None:
+def _bias(name: str, view: GraphView) -> str | None:
     """A bias may be quantised or float; it must be constant."""
     source = _integers(name, view) or name
     return source if view.constant(source) is not None else None
@@ -175,7 +175,7 @@ def _bias(name: str, view: View) -> str | None:
 # -- integer operators among themselves --------------------------------------------------------------------------------
 
 
-def drop_rescale_to_same(operator: Operator, view: View) -> Replacement | None:
+def drop_rescale_to_same(operator: Operator, view: GraphView) -> Replacement | None:
     """A rescale to the same type that limits nothing is its input."""
     result_type = view.type(operator.outputs[0])
     limits = operator.attributes["low"], operator.attributes["high"]
@@ -184,7 +184,7 @@ def drop_rescale_to_same(operator: Operator, view: View) -> Replacement | None:
     return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
 
 
-def rescale_of_constant(operator: Operator, view: View) -> Replacement | None:
+def rescale_of_constant(operator: Operator, view: GraphView) -> Replacement | None:
     """A constant in other steps is another constant."""
     source, result = operator.inputs[0], operator.outputs[0]
     value, before, after = view.constant(source), view.type(source).quantization, view.type(result)
@@ -198,7 +198,7 @@ def rescale_of_constant(operator: Operator, view: View) -> Replacement | None:
     return Replacement(tensors={result: after}, constants={result: integers})
 
 
-def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
+def limits_into_producer(operator: Operator, view: GraphView) -> Replacement | None:
     """rescale(op(…)) to the same scale only limits: op's own limits become closer. The same for a quantisation."""
     source, result = operator.inputs[0], operator.outputs[0]
     before = view.producer(source, "quantize", "rescale", *SUMS, *BINARY)

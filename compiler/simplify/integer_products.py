@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization, TensorType
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES
 
 INTEGER_PRODUCTS: Mapping[str, tuple[str, int]] = {
@@ -32,7 +32,7 @@ QUANTIZE_ONCE = (
 """What to do with a network that quantises its activations in each run."""
 
 
-def integer_product(operator: Operator, view: View) -> Replacement | None:
+def integer_product(operator: Operator, view: GraphView) -> Replacement | None:
     """XInteger(x, w, x's zero point, w's) → quantize(X(dequantize(x), dequantize(w))), for constant weights."""
     kind, axis = INTEGER_PRODUCTS[operator.kind]
     x, w, *zeros = (*operator.inputs, "", "")
@@ -76,7 +76,7 @@ def integer_product(operator: Operator, view: View) -> Replacement | None:
     return Replacement(operators, types, {integers: weights})
 
 
-def _zero_points(operator: Operator, name: str, what: str, view: View) -> tuple[int, ...]:
+def _zero_points(operator: Operator, name: str, what: str, view: GraphView) -> tuple[int, ...]:
     """The zero points of an operand: one if all are the same; 0 where they are left out."""
     if not name:
         return (0,)
@@ -95,7 +95,7 @@ def _zero_points(operator: Operator, name: str, what: str, view: View) -> tuple[
     return tuple(int(value) for value in values)
 
 
-def _meaning_of_input(operator: Operator, tensor_type: TensorType, zero: int, view: View) -> Quantization | None:
+def _meaning_of_input(operator: Operator, tensor_type: TensorType, zero: int, view: GraphView) -> Quantization | None:
     """What the input's integers mean: what their producer says, or themselves; None where that is not known yet."""
     x = operator.inputs[0]
     if tensor_type.quantization is None:

@@ -9,25 +9,25 @@ import numpy as np
 from tilewright.compiler.graph.graph import CHANNEL, Operator, stored_shape
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 from tilewright.compiler.simplify.reordered_concats import is_ordered_for_concat
-from tilewright.compiler.simplify.rewrite import Replacement, View
-from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
+from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 
 
-def drop_reshape_to_same(operator: Operator, view: View) -> Replacement | None:
+def drop_reshape_to_same(operator: Operator, view: GraphView) -> Replacement | None:
     source, result = operator.inputs[0], operator.outputs[0]
     if view.type(source).shape != view.type(result).shape:
         return None
     return Replacement(aliases={result: source})
 
 
-def merge_reshapes(operator: Operator, view: View) -> Replacement | None:
+def merge_reshapes(operator: Operator, view: GraphView) -> Replacement | None:
     before = view.producer(operator.inputs[0], "reshape")
     if before is None:
         return None
     return Replacement((replace(operator, inputs=before.inputs, nodes=before.nodes + operator.nodes),))
 
 
-def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
+def reshape_after_rescale(operator: Operator, view: GraphView) -> Replacement | None:
     """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape (or transpose) meets a reader that absorbs it.
 
     The same for a lookup in one table for all channels.
@@ -48,7 +48,7 @@ def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
     return Replacement((rescale, reshape), {middle: tensor_type})
 
 
-def reshape_after_binary(operator: Operator, view: View) -> Replacement | None:
+def reshape_after_binary(operator: Operator, view: GraphView) -> Replacement | None:
     """add(reshape(a), reshape(b)) → reshape(add(a, b)), where a has more channels: words of one element become full.
 
     The same for all operators of two operands of one shape. In place of a reshaped tensor, an operand may be an input,
@@ -84,19 +84,19 @@ def reshape_after_binary(operator: Operator, view: View) -> Replacement | None:
     return Replacement((*shaped, made, replace(before, inputs=(middle,), outputs=(result,))), types)
 
 
-def _is_stored_as(shape: tuple[int, ...], name: str, view: View) -> bool:
+def _is_stored_as(shape: tuple[int, ...], name: str, view: GraphView) -> bool:
     own = view.type(name).shape
     return len(own) <= MOST_DIMENSIONS and stored_shape(own) == stored_shape(shape)
 
 
-def _is_read_as(shape: tuple[int, ...], name: str, reader: Operator, view: View) -> bool:
+def _is_read_as(shape: tuple[int, ...], name: str, reader: Operator, view: GraphView) -> bool:
     """Whether all other readers of a tensor reshape it so; an input need have no other."""
     others = [user for user in view.users(name) if user.outputs != reader.outputs]
     is_shaped = all(user.kind == "reshape" and _is_stored_as(shape, user.outputs[0], view) for user in others)
     return is_shaped and (bool(others) or view.producer(name, "quantize") is not None) and name not in view.outputs
 
 
-def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
+def flatten_into_conv(operator: Operator, view: GraphView) -> Replacement | None:
     """A 1×1 product over a flattened [N, C, H, W] is a convolution whose kernel is all of H × W.
 
     Example: [1, 4, 3, 3] → [1, 36] · [6, 36]ᵀ is a convolution with weights [6, 4, 3, 3] and no padding.
@@ -119,7 +119,7 @@ def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
     quantization = weights.quantization
     if quantization is not None and quantization.axis not in (None, 0):
         return None
-    kernels = Weights(np.ascontiguousarray(weights.values.reshape(outputs, c, h, w)), quantization)
+    kernels = ConstantTensor(np.ascontiguousarray(weights.values.reshape(outputs, c, h, w)), quantization)
     real, change = stored_weights(kernels, f"{operator.name}.weight", view)
     is_integer = view.type(operator.inputs[0]).quantization is not None
     name = change.operators[0].inputs[0] if is_integer and change.operators else real

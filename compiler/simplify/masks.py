@@ -29,7 +29,7 @@ from tilewright.compiler.simplify.full_rows import (
     of_rank,
     with_live_rows,
 )
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.softmax import ALONG_ONE, MASK
 from tilewright.compiler.simplify.truths import Truths
 
@@ -62,7 +62,7 @@ class _Masked:
         return [mask.name for mask in self.masks if mask.name]
 
 
-def masked(operator: Operator, view: View) -> Replacement | None:
+def masked(operator: Operator, view: GraphView) -> Replacement | None:
     """Softmax of scores and masks that are added or chosen → Softmax with one mask."""
     if MASK in operator.attributes or len(operator.inputs) > 1 or view.opset < ALONG_ONE:
         return None
@@ -103,7 +103,7 @@ def _with_live(scores: str, live: str | None, truths: Truths) -> str:
     return scores if live is None else with_live_rows(scores, live, truths)
 
 
-def _masked(name: str, view: View) -> _Masked:
+def _masked(name: str, view: GraphView) -> _Masked:
     """A tensor with its masks taken off, as far as they are ones."""
     value, plain = view.constant(name), _Masked(name)
     if value is not None:
@@ -124,7 +124,7 @@ def _masked(name: str, view: View) -> _Masked:
     return both if both.scores is None or view.is_read_once(name) else plain
 
 
-def _chosen(choice: Operator, view: View) -> _Masked | None:
+def _chosen(choice: Operator, view: GraphView) -> _Masked | None:
     """Where that puts a negligible number in the place of scores."""
     condition, first, second = choice.inputs
     is_first, values = view.constant(condition), (view.constant(first), view.constant(second))
@@ -139,7 +139,7 @@ def _chosen(choice: Operator, view: View) -> _Masked | None:
     return None
 
 
-def _is_mask(name: str, view: View) -> bool:
+def _is_mask(name: str, view: GraphView) -> bool:
     """Whether every value that a quantised tensor can have is 0 or negligible."""
     dequantize = view.producer(name, "onnx.DequantizeLinear")
     if dequantize is None or len(dequantize.inputs) < 3 or view.constant(dequantize.inputs[0]) is not None:
@@ -178,7 +178,7 @@ def _parts(masks: Sequence[_Mask], rank: int, truths: Truths) -> list[MaskPart] 
     return parts
 
 
-def _largest(scores: str, view: View) -> float:
+def _largest(scores: str, view: GraphView) -> float:
     """The largest absolute value that quantised scores can have; of others nothing is known."""
     dequantize = view.producer(scores, "onnx.DequantizeLinear")
     if dequantize is None or len(dequantize.inputs) < 3:

@@ -19,7 +19,7 @@ from tilewright.compiler.graph.graph import Attribute, Operator, TensorType
 from tilewright.compiler.importers.microsoft_bodies import BODIES, body_of
 from tilewright.compiler.importers.onnx_import import tensor_type
 from tilewright.compiler.importers.onnx_microsoft import OPSET_OF_FUNCTIONS
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 WHOLE = ("Gelu",)
 """Operators that ONNX has under the same name with the same meaning."""
@@ -37,7 +37,7 @@ AXIS_ALONE = 13
 """From this opset on, Softmax is along one dimension."""
 
 
-def write_out(operator: Operator, view: View) -> Replacement | None:
+def write_out(operator: Operator, view: GraphView) -> Replacement | None:
     """An operator as ONNX's own operators, each named after it."""
     _require_whole_steps(operator, view)
     node = _node(operator)
@@ -66,7 +66,7 @@ def write_out(operator: Operator, view: View) -> Replacement | None:
     return Replacement(operators, types, values)
 
 
-def _require_whole_steps(operator: Operator, view: View) -> None:
+def _require_whole_steps(operator: Operator, view: GraphView) -> None:
     """Raise CompileError for a QLinearSoftmax of which ONNX Runtime's kernel takes another scale than the file gives.
 
     It counts the steps of 1 and drops their fraction. Example: 1/255 in float32 is a little more than that: 254 steps.
@@ -90,7 +90,7 @@ def _softmax_axis(node: onnx.NodeProto) -> bool:
     return node.op_type == "Softmax" and any(each.name == "axis" and each.i != -1 for each in node.attribute)
 
 
-def _types(operator: Operator, nodes: Sequence[onnx.NodeProto], view: View) -> Mapping[str, TensorType]:
+def _types(operator: Operator, nodes: Sequence[onnx.NodeProto], view: GraphView) -> Mapping[str, TensorType]:
     """The types of what the nodes make, as ONNX infers them."""
     given = []
     for name in dict.fromkeys(filter(None, operator.inputs)):

@@ -17,7 +17,7 @@ from tilewright.compiler.graph.graph import TAKEN, Operator, TensorType, stored_
 from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 from tilewright.compiler.simplify.views import groups_of_four, joined_indices, joined_shape
 from tilewright.compiler.simplify.weights import constant_weights
 
@@ -28,7 +28,7 @@ Indices = Sequence[int]
 # -- from ONNX ---------------------------------------------------------------------------------------------------------
 
 
-def slice_(operator: Operator, view: View) -> Replacement | None:
+def slice_(operator: Operator, view: GraphView) -> Replacement | None:
     """Slice; starts and ends beyond the tensor mean its ends, as in Python."""
     if view.constant(operator.inputs[0]) is not None:
         return None
@@ -53,7 +53,7 @@ def slice_(operator: Operator, view: View) -> Replacement | None:
     return take(operator, operator.inputs[0], operator.outputs[0], taken, view)
 
 
-def split(operator: Operator, view: View) -> Replacement | None:
+def split(operator: Operator, view: GraphView) -> Replacement | None:
     """Split: a take for each of its results; shape inference has found their sizes."""
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", 0)
@@ -72,7 +72,7 @@ def split(operator: Operator, view: View) -> Replacement | None:
     return change
 
 
-def gather(operator: Operator, view: View) -> Replacement | None:
+def gather(operator: Operator, view: GraphView) -> Replacement | None:
     """Gather with constant indices: a list; a single one, which removes the dimension; or an array, which adds some."""
     source, result = operator.inputs[0], operator.outputs[0]
     indices = view.constant(operator.inputs[1])
@@ -97,7 +97,7 @@ def gather(operator: Operator, view: View) -> Replacement | None:
     return joined(Replacement((), {kept: kept_type}), joined(change, Replacement((reshape,))))
 
 
-def expand(operator: Operator, view: View) -> Replacement | None:
+def expand(operator: Operator, view: GraphView) -> Replacement | None:
     """Expand, Tile: the operand repeated along some dimensions."""
     with attributes_of(operator):
         pass
@@ -122,7 +122,7 @@ def take(
     source: str,
     result: str,
     taken: Mapping[int, Indices],
-    view: View,
+    view: GraphView,
     source_type: TensorType | None = None,
 ) -> Replacement:
     """The canonical take of some of the source's indices along some axes, or the source itself where it is all.
@@ -145,7 +145,7 @@ def take(
 
 
 def _take_before(
-    operator: Operator, source: str, result: str, taken: Mapping[int, Indices], view: View
+    operator: Operator, source: str, result: str, taken: Mapping[int, Indices], view: GraphView
 ) -> Replacement | None:
     """take(transpose(x)) → transpose(take(x)), and the same for dequantize: there it may meet a reshape."""
     before = view.producer(source, "transpose", "dequantize")
@@ -162,7 +162,7 @@ def _take_before(
 
 
 def _take_of_view(
-    operator: Operator, source: str, result: str, taken: Mapping[int, Indices], view: View, source_type: TensorType
+    operator: Operator, source: str, result: str, taken: Mapping[int, Indices], view: GraphView, source_type: TensorType
 ) -> Replacement:
     """A take of more than four dimensions, of the tensor seen as four; as it was before a reshape, if possible."""
     shape = source_type.shape
@@ -196,7 +196,7 @@ def axis_of_four(operator: Operator, axis: int, rank: int) -> int:
     return stored_axis(axis % rank, rank)
 
 
-def _integers(operator: Operator, position: int, view: View) -> list[int] | None:
+def _integers(operator: Operator, position: int, view: GraphView) -> list[int] | None:
     """An operand of integers, which must be constant; None where it is left out."""
     name = operator.inputs[position] if position < len(operator.inputs) else ""
     if not name:
@@ -210,7 +210,7 @@ def _integers(operator: Operator, position: int, view: View) -> list[int] | None
 # -- among themselves --------------------------------------------------------------------------------------------------
 
 
-def merge_takes(operator: Operator, view: View) -> Replacement | None:
+def merge_takes(operator: Operator, view: GraphView) -> Replacement | None:
     """take(take(x)) → one take."""
     before = view.producer(operator.inputs[0], "take")
     if before is None:
@@ -223,7 +223,7 @@ def merge_takes(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(operator, inputs=before.inputs, attributes=merged, nodes=nodes),))
 
 
-def drop_take_of_all(operator: Operator, view: View) -> Replacement | None:
+def drop_take_of_all(operator: Operator, view: GraphView) -> Replacement | None:
     """A take of all indices in order is its operand."""
     source, result = operator.inputs[0], operator.outputs[0]
     sizes = stored_shape(view.type(source).shape)
@@ -246,7 +246,7 @@ def _is_all(indices: tuple[int, ...], size: int) -> bool:
 # -- beside the (de)quantisation ---------------------------------------------------------------------------------------
 
 
-def rescale_before_take(operator: Operator, view: View) -> Replacement | None:
+def rescale_before_take(operator: Operator, view: GraphView) -> Replacement | None:
     """rescale(take(q)) → take(rescale(q)), if nothing else reads the take, and its operand is no larger."""
     source = operator.inputs[0]
     before = view.producer(source, "take")
@@ -261,7 +261,7 @@ def rescale_before_take(operator: Operator, view: View) -> Replacement | None:
     return Replacement((rescale, made), {middle: replace(view.type(result), shape=view.type(x).shape)})
 
 
-def quantize_constant(operator: Operator, view: View) -> Replacement | None:
+def quantize_constant(operator: Operator, view: GraphView) -> Replacement | None:
     """A quantised constant, for example an operand of a concatenation, is a constant."""
     source, result = constant_weights(operator.inputs[0], view), view.type(operator.outputs[0])
     if source is None:

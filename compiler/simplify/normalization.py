@@ -22,12 +22,12 @@ from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL, Attribute, Operator, TensorType, spread_scales
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.over_channels import over_channels
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 Reals = NDArray[Any]
 
 
-def layer_normalization(operator: Operator, view: View) -> Replacement | None:
+def layer_normalization(operator: Operator, view: GraphView) -> Replacement | None:
     """Along `axis` and all dimensions after it, then scaled and shifted element by element."""
     parameters = [_constant(name, view) if name else np.zeros(()) for name in (*operator.inputs[1:], "")[:2]]
     with attributes_of(operator) as attributes:
@@ -41,7 +41,7 @@ def layer_normalization(operator: Operator, view: View) -> Replacement | None:
     return _normalized(operator, view, axis, scale, bias, epsilon, is_centred=True)
 
 
-def rms_normalization(operator: Operator, view: View) -> Replacement | None:
+def rms_normalization(operator: Operator, view: GraphView) -> Replacement | None:
     """As LayerNormalization, but nothing is taken from the values before, and nothing added after."""
     scale = _constant(operator.inputs[1], view)
     with attributes_of(operator) as attributes:
@@ -52,7 +52,7 @@ def rms_normalization(operator: Operator, view: View) -> Replacement | None:
     return _normalized(operator, view, axis, scale, np.zeros(()), epsilon, is_centred=False)
 
 
-def lp_normalization(operator: Operator, view: View) -> Replacement | None:
+def lp_normalization(operator: Operator, view: GraphView) -> Replacement | None:
     """To a Euclidean length of 1: the mean square of so many elements is their number times less than its sum."""
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", -1)
@@ -62,14 +62,14 @@ def lp_normalization(operator: Operator, view: View) -> Replacement | None:
     return _normalized(operator, view, axis, scale, np.zeros(()), 0.0, is_centred=False, is_to_the_end=False)
 
 
-def instance_normalization(operator: Operator, view: View) -> Replacement | None:
+def instance_normalization(operator: Operator, view: GraphView) -> Replacement | None:
     """Over the positions of each channel of [N, C, …], then scaled and shifted channel by channel."""
     with attributes_of(operator) as attributes:
         epsilon = attributes.number("epsilon", 1e-5)
     return _of_groups(operator, view, view.type(operator.inputs[0]).shape[CHANNEL], epsilon)
 
 
-def group_normalization(operator: Operator, view: View) -> Replacement | None:
+def group_normalization(operator: Operator, view: GraphView) -> Replacement | None:
     """Over the positions of a group's channels, then scaled and shifted channel by channel."""
     with attributes_of(operator) as attributes:
         epsilon, groups = attributes.number("epsilon", 1e-5), attributes.integer("num_groups", 1)
@@ -77,7 +77,7 @@ def group_normalization(operator: Operator, view: View) -> Replacement | None:
     return _of_groups(operator, view, groups, epsilon)
 
 
-def _of_groups(operator: Operator, view: View, groups: int, epsilon: float) -> Replacement | None:
+def _of_groups(operator: Operator, view: GraphView, groups: int, epsilon: float) -> Replacement | None:
     """`normalize` of [N, values of a group, 1, groups]: each group is a row, with scales and biases of its own.
 
     Example: [1, 6, 5, 5] in 3 groups is [1, 50, 1, 3]. The first 25 scales of a row are those of its first channel.
@@ -135,7 +135,7 @@ def _of_group_rows(
 
 def _normalized(
     operator: Operator,
-    view: View,
+    view: GraphView,
     axis: int,
     scale: Reals,
     bias: Reals,
@@ -172,7 +172,7 @@ def _of_rows(operator: Operator, name: str, value: Reals, rows: tuple[int, ...])
     return np.broadcast_to(value, rows).reshape(-1).astype(np.float64)
 
 
-def _constant(name: str, view: View) -> Reals | None:
+def _constant(name: str, view: GraphView) -> Reals | None:
     """The real values of a constant, which may be quantised."""
     producer = view.producer(name, "dequantize")
     value = view.constant(name if producer is None else producer.inputs[0])

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.compiler.graph.graph import Operator, TensorType
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 RECIPROCAL_ROOT, ROOT = -0.5, 0.5
 
@@ -40,7 +40,7 @@ class _Mean:
     operator: Operator
 
 
-def quotient(operator: Operator, view: View) -> Replacement | None:
+def quotient(operator: Operator, view: GraphView) -> Replacement | None:
     """d / √(mean(d²) + epsilon), also with the reciprocal or the power of the root."""
     for value, factor in _quotients(operator, view):
         found = _root(factor.name, view, factor.power)
@@ -68,7 +68,7 @@ class _Factor:
     operators: tuple[Operator, ...] = ()
 
 
-def _quotients(operator: Operator, view: View) -> Iterator[tuple[str, _Factor]]:
+def _quotients(operator: Operator, view: GraphView) -> Iterator[tuple[str, _Factor]]:
     """The ways to read an operator as a value times a power of a mean square."""
     a, b = operator.inputs
     if operator.kind == "onnx.Div":
@@ -78,7 +78,7 @@ def _quotients(operator: Operator, view: View) -> Iterator[tuple[str, _Factor]]:
         yield from ((value, found) for found in _inverted(factor, view))
 
 
-def _inverted(name: str, view: View) -> Iterator[_Factor]:
+def _inverted(name: str, view: GraphView) -> Iterator[_Factor]:
     producer = view.producer(name, "onnx.Reciprocal", "onnx.Div", "onnx.Pow")
     if producer is None:
         return
@@ -90,7 +90,7 @@ def _inverted(name: str, view: View) -> Iterator[_Factor]:
         yield _Factor(producer.inputs[0], RECIPROCAL_ROOT, (producer,))
 
 
-def _root(name: str, view: View, power: float) -> _Root | None:
+def _root(name: str, view: GraphView, power: float) -> _Root | None:
     """A tensor to the power of -1 (or of -1/2) as the reciprocal root of a mean square."""
     operators: tuple[Operator, ...] = ()
     if power == -1.0:
@@ -125,7 +125,7 @@ def _root(name: str, view: View, power: float) -> _Root | None:
     return _Root(square.inputs[0], axis, epsilon, is_sum, (square, reduced, *operators))
 
 
-def _centred(name: str, view: View) -> tuple[_Mean, Operator] | None:
+def _centred(name: str, view: GraphView) -> tuple[_Mean, Operator] | None:
     """A tensor less its mean."""
     difference = view.producer(name, "onnx.Sub")
     mean = None if difference is None else _mean(difference.inputs[1], view)
@@ -134,13 +134,13 @@ def _centred(name: str, view: View) -> tuple[_Mean, Operator] | None:
     return mean, difference
 
 
-def _mean(name: str, view: View) -> _Mean | None:
+def _mean(name: str, view: GraphView) -> _Mean | None:
     producer = view.producer(name, "onnx.ReduceMean")
     axis = None if producer is None else _reduced(producer, view)
     return None if producer is None or axis is None else _Mean(producer.inputs[0], axis, producer)
 
 
-def _reduced(operator: Operator, view: View) -> int | None:
+def _reduced(operator: Operator, view: GraphView) -> int | None:
     """The first of the last dimensions that a reduction is along, from the end; None if it is along others."""
     rank = len(view.type(operator.inputs[0]).shape)
     axes = operator.attributes.get("axes")
@@ -153,7 +153,7 @@ def _reduced(operator: Operator, view: View) -> int | None:
     return behind[0] if behind == list(range(behind[0], 0)) else None
 
 
-def _number(name: str, view: View) -> float | None:
+def _number(name: str, view: GraphView) -> float | None:
     """The value of a constant that is one number."""
     value = view.constant(name)
     return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
@@ -163,7 +163,7 @@ def _number(name: str, view: View) -> float | None:
 
 
 def _normalization(
-    operator: Operator, source: str, root: _Root, operators: Sequence[Operator], kind: str, view: View
+    operator: Operator, source: str, root: _Root, operators: Sequence[Operator], kind: str, view: GraphView
 ) -> Replacement | None:
     shape = view.type(source).shape[root.axis :]
     if view.type(operator.outputs[0]).shape != view.type(source).shape:
@@ -191,7 +191,7 @@ def _nodes(operators: Sequence[Operator]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node for operator in operators for node in operator.nodes))
 
 
-def scaled(operator: Operator, view: View) -> Replacement | None:
+def scaled(operator: Operator, view: GraphView) -> Replacement | None:
     """γ · n and n + β are part of the normalisation that gives n, if only they read it."""
     for source, constant in (operator.inputs, operator.inputs[::-1]):
         kinds = ("onnx.LayerNormalization", "onnx.RMSNormalization")[: 2 if operator.kind == "onnx.Mul" else 1]

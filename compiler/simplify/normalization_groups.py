@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import CHANNEL, Operator, TensorType
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 INSTANCE, GROUP = "onnx.InstanceNormalization", "onnx.GroupNormalization"
 
 
 @dataclass(frozen=True)
-class _Groups:
+class _ChannelGroups:
     """A normalisation of groups of channels: its operand, constants for each channel, and its operators."""
 
     of: str
@@ -33,7 +33,7 @@ class _Groups:
     operators: tuple[Operator, ...]
 
 
-def scaled_groups(operator: Operator, view: View) -> Replacement | None:
+def scaled_groups(operator: Operator, view: GraphView) -> Replacement | None:
     """γ · n and n + β of channels are part of the normalisation of groups that gives n, if only they read it."""
     for source, constant in (operator.inputs, operator.inputs[::-1]):
         found, value = _groups(source, view), view.constant(constant)
@@ -50,7 +50,7 @@ def scaled_groups(operator: Operator, view: View) -> Replacement | None:
     return None
 
 
-def _groups(name: str, view: View) -> _Groups | None:
+def _groups(name: str, view: GraphView) -> _ChannelGroups | None:
     """The normalisation of groups that makes a tensor: one node, or one of rows between two Reshapes."""
     producer = view.producer(name, INSTANCE, GROUP, "onnx.Reshape")
     if producer is None:
@@ -70,7 +70,7 @@ def _groups(name: str, view: View) -> _Groups | None:
     if any(value is None or shape[CHANNEL] % value.size for value in known):
         return None
     scale, bias = (np.repeat(v.ravel(), shape[CHANNEL] // v.size) for v in known if v is not None)
-    return _Groups(x, groups, norm.attributes.get("epsilon", 1e-5), scale, bias, operators)
+    return _ChannelGroups(x, groups, norm.attributes.get("epsilon", 1e-5), scale, bias, operators)
 
 
 def _of_channels(value: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
@@ -82,7 +82,9 @@ def _of_channels(value: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | 
     return np.broadcast_to(whole.ravel(), shape[CHANNEL : CHANNEL + 1]) if is_of_channels else None
 
 
-def _made(operator: Operator, found: _Groups, scale: NDArray[Any], bias: NDArray[Any], view: View) -> Replacement:
+def _made(
+    operator: Operator, found: _ChannelGroups, scale: NDArray[Any], bias: NDArray[Any], view: GraphView
+) -> Replacement:
     names = [view.fresh(f"{operator.outputs[0]}.{what}") for what in ("scale", "bias")]
     constants = {name: each.astype(np.float32) for name, each in zip(names, (scale, bias), strict=True)}
     types = {name: TensorType("float32", each.shape) for name, each in constants.items()}

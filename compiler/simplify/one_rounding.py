@@ -11,13 +11,13 @@ from dataclasses import replace
 from tilewright.compiler.graph.graph import FACTOR, LEAK, Operator
 from tilewright.compiler.simplify.between import computed_operand, is_ready
 from tilewright.compiler.simplify.elementwise import channel_values
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.weights import constant_weights
 
 SUMS = ("add", "sub")
 
 
-def factor_into_two(operator: Operator, view: View) -> Replacement | None:
+def factor_into_two(operator: Operator, view: GraphView) -> Replacement | None:
     """affine(add(a, b)) → add(a, b) times the factor, if all channels have the same, positive, and nothing is added.
 
     The same for differences and products; an operand of a sum may be a sum that is rounded later.
@@ -37,20 +37,20 @@ def factor_into_two(operator: Operator, view: View) -> Replacement | None:
     )
 
 
-def _adds_to_sum(two: Operator, view: View) -> bool:
+def _adds_to_sum(two: Operator, view: GraphView) -> bool:
     """Whether this is a sum of something that is dequantised and of another sum."""
     position = computed_operand(two, view)
     return two.kind in SUMS and position >= 0 and view.producer(two.inputs[position], *SUMS) is not None
 
 
-def _only_factor(affine: Operator, view: View) -> float | None:
+def _only_factor(affine: Operator, view: GraphView) -> float | None:
     scale, offset = (view.constant(name) for name in affine.inputs[1:])
     if scale is None or offset is None or offset.any() or scale.min() != scale.max() or scale.flat[0] <= 0:
         return None
     return float(scale.flat[0])
 
 
-def leak_into_sum(operator: Operator, view: View) -> Replacement | None:
+def leak_into_sum(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(leaky_relu(conv(x))) → quantize(conv(x)), where negative sums count less.
 
     Rounding keeps the order of values: the larger of v and v · slope, rounded, is the larger of both rounded.
@@ -76,7 +76,7 @@ def leak_into_sum(operator: Operator, view: View) -> Replacement | None:
     return Replacement((made, operator))
 
 
-def _slopes(leaky: Operator, view: View) -> tuple[float, ...] | None:
+def _slopes(leaky: Operator, view: GraphView) -> tuple[float, ...] | None:
     """The factors of negative values: one, or one for each channel; None if others differ."""
     if leaky.kind == "onnx.LeakyRelu":
         return (float(leaky.attributes.get("alpha", 0.01)),)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Attribute, Operator, stored_shape
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 
 def over_channels(
     operator: Operator,
-    view: View,
+    view: GraphView,
     kind: str,
     attributes: Mapping[str, Attribute],
     shape: Sequence[int],
@@ -38,10 +38,10 @@ def over_channels(
         return Replacement((made,))
     outer, along, inner = prod(shape[:axis]), prod(shape[axis : axis + 1]), prod(shape[axis + 1 :])
     if axis < 2 or axis < len(shape) - 1:
-        return _Chain(made, view).through((outer, along, 1, inner), None, result)
+        return _ChannelOperators(made, view).through((outer, along, 1, inner), None, result)
     turned = (*range(axis - 1), axis, axis - 1)
     rows = shape[axis - 1]
-    return _Chain(made, view).through((outer // max(1, rows), along, 1, rows), turned, result)
+    return _ChannelOperators(made, view).through((outer // max(1, rows), along, 1, rows), turned, result)
 
 
 def as_channels(value: NDArray[Any], shape: Sequence[int], axis: int) -> NDArray[Any]:
@@ -55,10 +55,10 @@ def as_channels(value: NDArray[Any], shape: Sequence[int], axis: int) -> NDArray
     return np.ascontiguousarray(value.swapaxes(axis - 1, axis)).reshape(outer // max(1, rows), along, 1, rows)
 
 
-class _Chain:
+class _ChannelOperators:
     """The operators, one after the other, that take the place of one."""
 
-    def __init__(self, operator: Operator, view: View) -> None:
+    def __init__(self, operator: Operator, view: GraphView) -> None:
         self._operator = operator
         self._view = view
         self._change = Replacement()

@@ -20,7 +20,7 @@ from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
 from tilewright.compiler.simplify.moves import taken_attributes
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.views import groups_of_four, joined_shape
 from tilewright.compiler.simplify.weights import constant_weights
 
@@ -28,7 +28,7 @@ REPEATING = ("edge", "reflect", "wrap")
 """Modes that repeat elements of the operand."""
 
 
-def pad(operator: Operator, view: View) -> Replacement | None:
+def pad(operator: Operator, view: GraphView) -> Replacement | None:
     """ONNX's Pad, in three steps: repetitions and cuts; whole batches and channels; rows and columns.
 
     The value is in the units of the operand: real, or an integer.
@@ -65,7 +65,7 @@ def pad(operator: Operator, view: View) -> Replacement | None:
     return chain.replacement()
 
 
-def _pad_of_view(operator: Operator, around: NDArray[np.int64], view: View) -> Replacement:
+def _pad_of_view(operator: Operator, around: NDArray[np.int64], view: GraphView) -> Replacement:
     """A Pad of more than four dimensions, of the tensor seen as four, in which what is padded is not joined."""
     source, result = operator.inputs[0], operator.outputs[0]
     before, after = view.type(source), view.type(result)
@@ -103,7 +103,7 @@ def _require_possible(operator: Operator, around: NDArray[np.int64], mode: str, 
         )
 
 
-def _pads(operator: Operator, rank: int, view: View) -> NDArray[np.int64]:
+def _pads(operator: Operator, rank: int, view: GraphView) -> NDArray[np.int64]:
     """[2, rank]: elements before and after, negative where some are cut off."""
     pads, axes = (_constant(operator, position, view) for position in (1, 3))
     along = range(rank) if axes is None else [int(axis) % rank for axis in axes.ravel()]
@@ -116,7 +116,7 @@ def _pads(operator: Operator, rank: int, view: View) -> NDArray[np.int64]:
 class _Chain:
     """Operators one after the other, from an operator's first input to its output."""
 
-    def __init__(self, operator: Operator, view: View) -> None:
+    def __init__(self, operator: Operator, view: GraphView) -> None:
         self._operator, self._view = operator, view
         self._type = view.type(operator.inputs[0])
         self._made: list[Operator] = []
@@ -178,7 +178,7 @@ class _Chain:
         self._tensors[result] = self._type
 
 
-def _constant(operator: Operator, position: int, view: View) -> NDArray[np.float64] | None:
+def _constant(operator: Operator, position: int, view: GraphView) -> NDArray[np.float64] | None:
     """An operand that must be constant; None where it is left out."""
     name = operator.inputs[position] if position < len(operator.inputs) else ""
     if not name:
@@ -192,7 +192,7 @@ def _constant(operator: Operator, position: int, view: View) -> NDArray[np.float
 # -- beside the (de)quantisation ---------------------------------------------------------------------------------------
 
 
-def pad_before_dequantize(operator: Operator, view: View) -> Replacement | None:
+def pad_before_dequantize(operator: Operator, view: GraphView) -> Replacement | None:
     """pad(dequantize(q), v) → dequantize(pad(q, integer of v)), if v has one."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None:
@@ -211,7 +211,7 @@ def pad_before_dequantize(operator: Operator, view: View) -> Replacement | None:
     return below(dequantize, made, replace(tensor_type, shape=view.type(operator.outputs[0]).shape), view)
 
 
-def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
+def quantize_before_pad(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(pad(x, v)) → pad(quantize(x), quantised v)."""
     before = view.producer(operator.inputs[0], "pad")
     if before is None:
@@ -226,7 +226,7 @@ def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
 # -- into the reader ---------------------------------------------------------------------------------------------------
 
 
-def pad_into_reader(operator: Operator, view: View) -> Replacement | None:
+def pad_into_reader(operator: Operator, view: GraphView) -> Replacement | None:
     """op(pad(q)) on integers → op(q) with the sum of both paddings, if the Pad has the value of op's padding."""
     before = view.producer(operator.inputs[0], "pad")
     padded = view.type(operator.inputs[0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Attribute, Operator, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
-from tilewright.compiler.simplify.rewrite import Replacement, View
-from tilewright.compiler.simplify.windows import Window, read_window
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
+from tilewright.compiler.simplify.windows import KernelWindow, read_window
 
 
-def pool(operator: Operator, view: View) -> Replacement | None:
+def pool(operator: Operator, view: GraphView) -> Replacement | None:
     source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
     is_max = operator.kind == "onnx.MaxPool"
     if any(name in view.outputs or view.users(name) for name in filter(None, operator.outputs[1:])):
@@ -26,16 +26,16 @@ def pool(operator: Operator, view: View) -> Replacement | None:
     return pooled(operator, "max_pool" if is_max else "average_pool", window, extra)
 
 
-def global_pool(operator: Operator, view: View) -> Replacement | None:
+def global_pool(operator: Operator, view: GraphView) -> Replacement | None:
     _, _, height, width = stored_shape(view.type(operator.inputs[0]).shape, operator)
     with attributes_of(operator):
         pass
-    window = Window((height, width), (1, 1), (0,) * 4, (1, 1))
+    window = KernelWindow((height, width), (1, 1), (0,) * 4, (1, 1))
     is_max = operator.kind == "onnx.GlobalMaxPool"
     return pooled(operator, "max_pool" if is_max else "average_pool", window, {} if is_max else {"counts_padding": 0})
 
 
-def pooled(operator: Operator, kind: str, window: Window, extra: dict[str, Attribute]) -> Replacement:
+def pooled(operator: Operator, kind: str, window: KernelWindow, extra: dict[str, Attribute]) -> Replacement:
     attributes = {**window.attributes, **extra}
     return Replacement(
         (Operator(operator.name, kind, operator.inputs[:1], operator.outputs[:1], attributes, operator.nodes),)

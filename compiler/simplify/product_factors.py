@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import CHANNEL, Operator
 from tilewright.compiler.simplify.binary import BINARY
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 ALONG = ("dequantize", "quantize", "reshape", "transpose", "affine")
 """Operators that may be between a product and a factor that moves up to it."""
@@ -22,7 +22,7 @@ SAME_STEPS = 0.1
 """Two scales count as the same if they differ by less than this over all values of a type, in steps."""
 
 
-def factor_into_product(operator: Operator, view: View) -> Replacement | None:
+def factor_into_product(operator: Operator, view: GraphView) -> Replacement | None:
     """affine(product(a, b)) → product(a, b) with another factor, where all channels have one and nothing is added."""
     factor, x = _only_factor(operator, view), operator.inputs[0]
     product = view.producer(x, "product")
@@ -32,7 +32,7 @@ def factor_into_product(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(_times(product, factor), outputs=operator.outputs, nodes=nodes),))
 
 
-def factor_before_quantization(operator: Operator, view: View) -> Replacement | None:
+def factor_before_quantization(operator: Operator, view: GraphView) -> Replacement | None:
     """affine(dequantize(quantize(x))) behind a product → dequantize(quantize(affine(x))), in steps times the factor.
 
     The integers stay, and each means the factor times as much. The same where the product is already one of integers.
@@ -59,12 +59,12 @@ def factor_before_quantization(operator: Operator, view: View) -> Replacement | 
     return Replacement((before, replace(quantize, inputs=(scaled,), outputs=(finer,)), after), types)
 
 
-def _is_only_step(dequantize: Operator, view: View) -> bool:
+def _is_only_step(dequantize: Operator, view: GraphView) -> bool:
     """Whether only one operator reads a tensor's real values, and none its integers."""
     return view.is_read_once(dequantize.inputs[0]) and view.is_read_once(dequantize.outputs[0])
 
 
-def rescale_of_same_steps(operator: Operator, view: View) -> Replacement | None:
+def rescale_of_same_steps(operator: Operator, view: GraphView) -> Replacement | None:
     """rescale(product) to nearly the same scale changes no integer: the product's result has that scale."""
     source, result = operator.inputs[0], operator.outputs[0]
     product = view.producer(source, "product")
@@ -82,7 +82,7 @@ def rescale_of_same_steps(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(made, nodes=product.nodes + operator.nodes),))
 
 
-def factor_of_operand_into_product(operator: Operator, view: View) -> Replacement | None:
+def factor_of_operand_into_product(operator: Operator, view: GraphView) -> Replacement | None:
     """product(affine(a), b) → product(a, b) with another factor. The same for b, and with moves after the affine."""
     for position, name in enumerate(operator.inputs):
         moves = _chain_before(name, view, "reshape", "transpose")
@@ -102,7 +102,7 @@ def factor_of_operand_into_product(operator: Operator, view: View) -> Replacemen
     return None
 
 
-def factor_before_moves(operator: Operator, view: View) -> Replacement | None:
+def factor_before_moves(operator: Operator, view: GraphView) -> Replacement | None:
     """affine(transpose(product)) → transpose(affine(product)), where all channels have one factor and offset.
 
     The same for reshapes, and where a quantisation lies between, affine(dequantize(quantize(transpose(product)))).
@@ -138,7 +138,7 @@ def factor_before_moves(operator: Operator, view: View) -> Replacement | None:
     return Replacement(tuple(operators), types, values)
 
 
-def _chain_before(name: str, view: View, *kinds: str) -> list[Operator]:
+def _chain_before(name: str, view: GraphView, *kinds: str) -> list[Operator]:
     """The chain of operators of some kinds that makes a tensor, the last of them first."""
     chain = []
     while (operator := view.producer(name, *kinds)) is not None:
@@ -151,7 +151,7 @@ def _times(product: Operator, factor: float) -> Operator:
     return replace(product, attributes={**product.attributes, "factor": product.attributes["factor"] * factor})
 
 
-def _only_factor(affine: Operator, view: View) -> float | None:
+def _only_factor(affine: Operator, view: GraphView) -> float | None:
     """The factor of an affine that has the same for all channels, positive, and adds nothing."""
     scale, offset = (view.constant(name) for name in affine.inputs[1:])
     if scale is None or offset is None or offset.any() or scale.min() != scale.max() or scale.flat[0] <= 0:
@@ -162,7 +162,7 @@ def _only_factor(affine: Operator, view: View) -> float | None:
 # -- sums with constants -----------------------------------------------------------------------------------------------
 
 
-def reshape_after_binary(operator: Operator, view: View) -> Replacement | None:
+def reshape_after_binary(operator: Operator, view: GraphView) -> Replacement | None:
     """add(reshape(product), constant) → reshape(add(product, constant)), such as a mask of an attention's scores.
 
     The same for all operators of two operands, and for whatever is computed from a product element by element.
@@ -192,7 +192,7 @@ def reshape_after_binary(operator: Operator, view: View) -> Replacement | None:
     return Replacement((made, after), types, {constant: whole})
 
 
-def _is_of_product(name: str, view: View) -> bool:
+def _is_of_product(name: str, view: GraphView) -> bool:
     """Whether a product, or a softmax of one, makes a tensor, or what is computed from its elements one by one."""
     chain = _chain_before(name, view, "rescale", "lookup", "quantize", "dequantize")
     return view.producer(chain[-1].inputs[0] if chain else name, "product", "softmax", *BINARY) is not None

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization
 from tilewright.compiler.simplify.attributes import attributes_of
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
-from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
-from tilewright.compiler.simplify.windows import Window, read_window
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
+from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
+from tilewright.compiler.simplify.windows import KernelWindow, read_window
 
-SINGLE = Window((1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
+SINGLE = KernelWindow((1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
 """A window of one element: that of a matrix product as a convolution."""
 
 
-def conv(operator: Operator, view: View) -> Replacement | None:
+def conv(operator: Operator, view: GraphView) -> Replacement | None:
     weights = constant_weights(operator.inputs[1], view)
     if weights is None:
         return None
@@ -32,7 +32,7 @@ def conv(operator: Operator, view: View) -> Replacement | None:
     return _convolution(operator, weights, window, group, operator.inputs[2:3], view)
 
 
-def gemm(operator: Operator, view: View) -> Replacement | None:
+def gemm(operator: Operator, view: GraphView) -> Replacement | None:
     weights = constant_weights(operator.inputs[1], view)
     if weights is None:
         return None
@@ -53,12 +53,12 @@ def gemm(operator: Operator, view: View) -> Replacement | None:
             raise CompileError(operator, "its bias is computed", expected="a constant")
         if constant.values.shape != (matrix.values.shape[0],) or beta != 1:
             real = _bias_row(operator, constant.real * beta, matrix.values.shape[0])
-            name, change = stored_weights(Weights(real, None), f"{operator.name}.bias", view)
+            name, change = stored_weights(ConstantTensor(real, None), f"{operator.name}.bias", view)
             bias = (name,)
     return joined(change, _convolution(operator, matrix, SINGLE, 1, bias, view))
 
 
-def _of_columns(operator: Operator, view: View) -> Replacement:
+def _of_columns(operator: Operator, view: GraphView) -> Replacement:
     """Gemm with transA: a transposition of its first operand, and Gemm without transA."""
     x = operator.inputs[0]
     turned, tensor_type = view.fresh(f"{operator.name}.turned"), view.type(x)
@@ -69,7 +69,7 @@ def _of_columns(operator: Operator, view: View) -> Replacement:
     return Replacement((before, plain), {turned: replace(tensor_type, shape=tensor_type.shape[::-1])})
 
 
-def matmul(operator: Operator, view: View) -> Replacement | None:
+def matmul(operator: Operator, view: GraphView) -> Replacement | None:
     """Rows times a constant matrix; of more than two dimensions, the last becomes the channels and then the last."""
     weights = constant_weights(operator.inputs[1], view)
     x, y = operator.inputs[0], operator.outputs[0]
@@ -103,7 +103,7 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
     return replace(change, operators=whole, tensors={**change.tensors, **types})
 
 
-def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | None:
+def _batched(operator: Operator, weights: ConstantTensor, view: GraphView) -> Replacement | None:
     """[B, T, K] · [B, K, N], a matrix for each of the batch: a convolution of [1, B · K, T] in B groups.
 
     [A, B, T, K] · [B, K, N] is one of [A, B · K, T].
@@ -147,22 +147,22 @@ def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | 
     return replace(change, operators=operators, tensors={**change.tensors, **types})
 
 
-def _matrix(weights: Weights) -> Weights:
+def _matrix(weights: ConstantTensor) -> ConstantTensor:
     """[1, …, K, N] as [K, N]."""
     values, quantization = weights.values, weights.quantization
     if quantization is not None and quantization.axis is not None:
         quantization = replace(quantization, axis=quantization.axis - (values.ndim - 2))
-    return Weights(values.reshape(values.shape[-2:]), quantization)
+    return ConstantTensor(values.reshape(values.shape[-2:]), quantization)
 
 
-def _as_kernel(weights: Weights, is_transposed: bool) -> Weights:
+def _as_kernel(weights: ConstantTensor, is_transposed: bool) -> ConstantTensor:
     """[K, N] (or [N, K] when transposed) as [O, I, 1, 1]."""
     values, quantization = weights.values, weights.quantization
     if not is_transposed:
         if quantization is not None and quantization.axis is not None:
             quantization = _turned(quantization, weights.values.shape)
         values = np.ascontiguousarray(values.T)
-    return Weights(values.reshape(*values.shape, 1, 1), quantization)
+    return ConstantTensor(values.reshape(*values.shape, 1, 1), quantization)
 
 
 def _turned(quantization: Quantization, shape: tuple[int, ...]) -> Quantization:
@@ -180,7 +180,7 @@ def _turned(quantization: Quantization, shape: tuple[int, ...]) -> Quantization:
     return Quantization(scales, zeros, axis, quantization.block)
 
 
-def _scaled(weights: Weights, factor: float) -> Weights:
+def _scaled(weights: ConstantTensor, factor: float) -> ConstantTensor:
     if factor == 1:
         return weights
     if weights.quantization is None:
@@ -202,7 +202,12 @@ def _bias_row(operator: Operator, bias: NDArray[np.float64], outputs: int) -> ND
 
 
 def _convolution(
-    operator: Operator, weights: Weights, window: Window, group: int, bias: tuple[str, ...], view: View
+    operator: Operator,
+    weights: ConstantTensor,
+    window: KernelWindow,
+    group: int,
+    bias: tuple[str, ...],
+    view: GraphView,
 ) -> Replacement:
     """The canonical conv; weights of another shape than [O, I, R, S] are stored again in this one."""
     name, change = operator.inputs[1], Replacement()

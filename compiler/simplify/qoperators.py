@@ -12,11 +12,11 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Attribute, Operator, TensorType
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class OperandPositions:
     """The positions of a QLinear operator's operands among its inputs; scale and zero point follow each."""
 
     op_type: str  # the operator on reals
@@ -26,17 +26,17 @@ class Form:
 
 
 FORMS = {
-    "onnx.QLinearConv": Form("Conv", (0, 3), 6, 8),
-    "onnx.QLinearMatMul": Form("MatMul", (0, 3), 6),
-    "onnx.QLinearAdd": Form("Add", (0, 3), 6),
-    "onnx.QLinearAveragePool": Form("AveragePool", (0,), 3),
-    "onnx.QLinearGlobalAveragePool": Form("GlobalAveragePool", (0,), 3),
-    "onnx.QGemm": Form("Gemm", (0, 3), 7, 6),
-    "onnx.QLinearConcat": Form("Concat", (), 0),
+    "onnx.QLinearConv": OperandPositions("Conv", (0, 3), 6, 8),
+    "onnx.QLinearMatMul": OperandPositions("MatMul", (0, 3), 6),
+    "onnx.QLinearAdd": OperandPositions("Add", (0, 3), 6),
+    "onnx.QLinearAveragePool": OperandPositions("AveragePool", (0,), 3),
+    "onnx.QLinearGlobalAveragePool": OperandPositions("GlobalAveragePool", (0,), 3),
+    "onnx.QGemm": OperandPositions("Gemm", (0, 3), 7, 6),
+    "onnx.QLinearConcat": OperandPositions("Concat", (), 0),
 }
 
 
-def take_apart(operator: Operator, view: View) -> Replacement | None:
+def take_apart(operator: Operator, view: GraphView) -> Replacement | None:
     """QLinearX(a, …) → QuantizeLinear(X(DequantizeLinear(a), …))."""
     form = FORMS[operator.kind]
     if form.op_type == "Concat":
@@ -70,7 +70,7 @@ def take_apart(operator: Operator, view: View) -> Replacement | None:
     return joined(change, Replacement((computed, quantize), types))
 
 
-def _take_concat_apart(operator: Operator, view: View) -> Replacement | None:
+def _take_concat_apart(operator: Operator, view: GraphView) -> Replacement | None:
     """QLinearConcat(scale, zero, a, …) → QuantizeLinear(Concat(DequantizeLinear(a), …))."""
     scale, operands = operator.inputs[:2], operator.inputs[2:]
     if len(operator.inputs) < 5 or len(operands) % 3 or not all(operator.inputs):
@@ -89,14 +89,14 @@ def _take_concat_apart(operator: Operator, view: View) -> Replacement | None:
     return joined(change, Replacement((computed, quantize), types))
 
 
-def _weight_axis(operator: Operator, form: Form) -> int:
+def _weight_axis(operator: Operator, form: OperandPositions) -> int:
     """The dimension of the second operand that may have a scale for each index."""
     if form.op_type == "Gemm":
         return 0 if operator.attributes.get("transB", 0) else 1
     return 0 if form.op_type == "Conv" else 1
 
 
-def _dequantized(operator: Operator, inputs: tuple[str, ...], axis: int | None, view: View) -> Replacement:
+def _dequantized(operator: Operator, inputs: tuple[str, ...], axis: int | None, view: GraphView) -> Replacement:
     """A DequantizeLinear of one operand: its integers, scale and zero point."""
     real = view.fresh(f"{operator.name}.{inputs[0]}.real")
     attributes: dict[str, Attribute] = {} if axis is None else {"axis": axis}
@@ -104,7 +104,7 @@ def _dequantized(operator: Operator, inputs: tuple[str, ...], axis: int | None, 
     return Replacement((made,), {real: TensorType("float32", view.type(inputs[0]).shape)})
 
 
-def _dequantized_bias(operator: Operator, form: Form, bias: str, view: View) -> Replacement:
+def _dequantized_bias(operator: Operator, form: OperandPositions, bias: str, view: GraphView) -> Replacement:
     """A DequantizeLinear whose scale is the product of the operands' scales, exact in float64."""
     scales = [view.constant(operator.inputs[first + 1]) for first in form.operands]
     if scales[0] is None or scales[1] is None or scales[0].size != 1:

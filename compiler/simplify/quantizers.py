@@ -15,7 +15,7 @@ from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, Quantizati
 from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import integer_limits
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES, DEFAULT_TYPE, ENDS, SHORT
 
 DEQUANTIZERS = ("dequantize", "onnx.DequantizeLinear")
@@ -26,7 +26,7 @@ PRODUCTS = ("onnx.MatMul", "onnx.Gemm", "onnx.Conv")
 FLOAT32 = int(onnx.TensorProto.FLOAT)
 
 
-def quantize_linear(operator: Operator, view: View) -> Replacement | None:
+def quantize_linear(operator: Operator, view: GraphView) -> Replacement | None:
     """None for a type that only inputs and outputs of the model may have, if the tensor is neither."""
     with attributes_of(operator) as attributes:
         axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
@@ -60,7 +60,7 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
     return Replacement((made,), {output: tensor_type})
 
 
-def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
+def dequantize_linear(operator: Operator, view: GraphView) -> Replacement | None:
     """None for a type that only inputs and outputs of the model may have, if the tensor is neither."""
     with attributes_of(operator) as attributes:
         axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
@@ -87,7 +87,7 @@ def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
 
 
 def _dequantize_constant(
-    operator: Operator, value: NDArray[Any], quantization: Quantization, view: View
+    operator: Operator, value: NDArray[Any], quantization: Quantization, view: GraphView
 ) -> Replacement:
     """Integers of fewer bits take the default type; a constant that already has another meaning is copied."""
     source = operator.inputs[0]
@@ -107,7 +107,7 @@ def _dequantize_constant(
     return Replacement((replace(made, inputs=(copy,)),), {copy: meant}, {copy: value})
 
 
-def _are_weights(name: str, view: View) -> bool:
+def _are_weights(name: str, view: GraphView) -> bool:
     """Whether products alone read a tensor, as their weights."""
     return all(user.kind in PRODUCTS and user.inputs[1] == name for user in view.users(name))
 
@@ -126,7 +126,7 @@ def _is_of_channels(tensor_type: TensorType) -> bool:
     return (quantization.axis, quantization.block) == (CHANNEL, 0) and len(set(quantization.zero_points)) == 1
 
 
-def _is_convolved(name: str, tensor_type: TensorType, view: View) -> bool:
+def _is_convolved(name: str, tensor_type: TensorType, view: GraphView) -> bool:
     """Whether a float tensor is the result of a convolution, within limits that are the same for all its channels."""
     clamp = view.producer(name, "clamp")
     if clamp is not None and integer_limits(clamp, tensor_type, *tensor_type.limits) is None:
@@ -134,7 +134,7 @@ def _is_convolved(name: str, tensor_type: TensorType, view: View) -> bool:
     return view.producer(name if clamp is None else clamp.inputs[0], "conv") is not None
 
 
-def _is_only_dequantized(name: str, view: View) -> bool:
+def _is_only_dequantized(name: str, view: GraphView) -> bool:
     return all(user.kind in DEQUANTIZERS for user in view.users(name))
 
 
@@ -156,7 +156,7 @@ def unread_quantizer(operator: Operator, graph: Graph) -> CompileError:
     return CompileError(operator, fact, expected=expected)
 
 
-def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quantization:
+def _quantization(operator: Operator, axis: int, block: int, view: GraphView) -> Quantization:
     """The quantisation that a QuantizeLinear or DequantizeLinear gives: one scale, if all are the same."""
     scale = view.constant(operator.inputs[1])
     has_zero = len(operator.inputs) > 2 and operator.inputs[2] != ""

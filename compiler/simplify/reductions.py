@@ -22,13 +22,13 @@ from tilewright.compiler.graph.graph import (
 )
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.pools import pooled
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
-from tilewright.compiler.simplify.weights import Weights, stored_weights
-from tilewright.compiler.simplify.windows import Window
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
+from tilewright.compiler.simplify.weights import ConstantTensor, stored_weights
+from tilewright.compiler.simplify.windows import KernelWindow
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 
-def reduction(operator: Operator, view: View) -> Replacement | None:
+def reduction(operator: Operator, view: GraphView) -> Replacement | None:
     """A reduction over any dimensions of [N, C, H, W] except N, reshaped afterwards if they are not kept."""
     source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
     if view.constant(operator.inputs[0]) is not None:
@@ -56,7 +56,7 @@ def reduction(operator: Operator, view: View) -> Replacement | None:
     return joined(made, Replacement((reshape,), {output: replace(result, shape=kept)}))
 
 
-def _axes(operator: Operator, rank: int, view: View) -> set[int] | None:
+def _axes(operator: Operator, rank: int, view: GraphView) -> set[int] | None:
     """The dimensions that are reduced; None if the operator says that none are."""
     named = operator.inputs[1] if len(operator.inputs) > 1 else ""
     constant = view.constant(named) if named else None
@@ -73,9 +73,9 @@ def _axes(operator: Operator, rank: int, view: View) -> set[int] | None:
     return {axis % rank for axis in given}
 
 
-def _reduced(operator: Operator, along: set[int], sizes: tuple[int, int, int, int], view: View) -> Replacement:
+def _reduced(operator: Operator, along: set[int], sizes: tuple[int, int, int, int], view: GraphView) -> Replacement:
     kernel = (sizes[ROW] if ROW in along else 1, sizes[COLUMN] if COLUMN in along else 1)
-    window = Window(kernel, (1, 1), (0,) * 4, (1, 1))
+    window = KernelWindow(kernel, (1, 1), (0,) * 4, (1, 1))
     if operator.kind == "onnx.ReduceMax":
         return _largest(operator, CHANNEL in along, window, sizes, view)
     if operator.kind == "onnx.ReduceMean" and CHANNEL not in along:
@@ -84,7 +84,7 @@ def _reduced(operator: Operator, along: set[int], sizes: tuple[int, int, int, in
 
 
 def _largest(
-    operator: Operator, over_channels: bool, window: Window, sizes: tuple[int, int, int, int], view: View
+    operator: Operator, over_channels: bool, window: KernelWindow, sizes: tuple[int, int, int, int], view: GraphView
 ) -> Replacement:
     """The maximum, over height and width first: that leaves fewer elements for the channels."""
     if not over_channels:
@@ -100,11 +100,13 @@ def _largest(
     return joined(pool, Replacement((last,), {between: pooled_type}))
 
 
-def _sum(operator: Operator, over_channels: bool, kernel: tuple[int, int], channels: int, view: View) -> Replacement:
+def _sum(
+    operator: Operator, over_channels: bool, kernel: tuple[int, int], channels: int, view: GraphView
+) -> Replacement:
     """A convolution with ones; in a mean, each stands for 1 over the number of elements."""
     shape = (1, channels, *kernel) if over_channels else (channels, 1, *kernel)
     unit = 1.0 / (shape[1] * kernel[0] * kernel[1]) if operator.kind == "onnx.ReduceMean" else 1.0
-    ones = Weights(np.ones(shape, DEFAULT_TYPE.dtype), Quantization((unit,), (0,)))
+    ones = ConstantTensor(np.ones(shape, DEFAULT_TYPE.dtype), Quantization((unit,), (0,)))
     name, change = stored_weights(ones, f"{operator.name}.ones", view)
     attributes = {
         "strides": (1, 1),

@@ -12,10 +12,10 @@ from math import prod
 
 from tilewright.compiler.graph.graph import Operator, stored_axis
 from tilewright.compiler.simplify.kinds import REORDERING
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 
-def reorder_before_concat(operator: Operator, view: View) -> Replacement | None:
+def reorder_before_concat(operator: Operator, view: GraphView) -> Replacement | None:
     """transpose(concat(a, b)) → concat(transpose(a), transpose(b)), where a or b is an input. The same for reshape."""
     joint = operator.inputs[0]
     before = view.producer(joint, "concat")
@@ -39,7 +39,7 @@ def reorder_before_concat(operator: Operator, view: View) -> Replacement | None:
     return Replacement((*made, join), types)
 
 
-def reorder_before_rescale(operator: Operator, view: View) -> Replacement | None:
+def reorder_before_rescale(operator: Operator, view: GraphView) -> Replacement | None:
     """transpose(rescale(q)) → rescale(transpose(q)), where q is an input that goes into a Concat. So with reshape."""
     middle, result = operator.inputs[0], operator.outputs[0]
     before = view.producer(middle, "rescale")
@@ -51,12 +51,12 @@ def reorder_before_rescale(operator: Operator, view: View) -> Replacement | None
     return Replacement((made, replace(before, inputs=(ordered,), outputs=(result,))), {ordered: tensor_type})
 
 
-def is_ordered_for_concat(name: str, result: str, view: View) -> bool:
+def is_ordered_for_concat(name: str, result: str, view: GraphView) -> bool:
     """Whether a tensor is an input that the host orders, and a result of it goes into a Concat, in whatever order."""
     return is_from_host(name, view) and _goes_into_concat(result, view)
 
 
-def _goes_into_concat(name: str, view: View) -> bool:
+def _goes_into_concat(name: str, view: GraphView) -> bool:
     users = view.users(name)
     return bool(users) and all(
         user.kind == "concat" or (user.kind in (*REORDERING, "rescale") and _goes_into_concat(user.outputs[0], view))
@@ -64,7 +64,7 @@ def _goes_into_concat(name: str, view: View) -> bool:
     )
 
 
-def is_from_host(name: str, view: View) -> bool:
+def is_from_host(name: str, view: GraphView) -> bool:
     """Whether a tensor is an input that only one operator reads, in whatever shape and steps: the host orders it."""
     while view.is_read_once(name):
         if name in view.inputs:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.compiler.graph.graph import Operator, TensorType
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 
 BATCHED = 4
 """Dimensions of [N, matrices, rows, columns]."""
@@ -27,7 +27,7 @@ class _Repeated:
     is_turned: bool
 
 
-def repeated_matrices(operator: Operator, view: View) -> Replacement | None:
+def repeated_matrices(operator: Operator, view: GraphView) -> Replacement | None:
     """MatMul whose right operand repeats matrices → MatMul of more rows with each of them once."""
     a, b = operator.inputs
     result = operator.outputs[0]
@@ -38,7 +38,7 @@ def repeated_matrices(operator: Operator, view: View) -> Replacement | None:
     n, matrices, rows, inner = shape
     if matrices % found.times or view.type(b).shape[1] != matrices:
         return None
-    made = _Made(operator, view)
+    made = _Replacement(operator, view)
     groups, more = matrices // found.times, found.times * rows
     rows_of_all = made.reshape(a, (n, groups, more, inner))
     right = made.turned(found.source) if found.is_turned else found.source
@@ -47,7 +47,7 @@ def repeated_matrices(operator: Operator, view: View) -> Replacement | None:
     return made.replacement
 
 
-def _repeated(name: str, view: View) -> _Repeated | None:
+def _repeated(name: str, view: GraphView) -> _Repeated | None:
     """The matrices that an operand repeats."""
     name = _before_quantization(name, view)
     turn = view.producer(name, "onnx.Transpose")
@@ -76,7 +76,7 @@ def _repeated(name: str, view: View) -> _Repeated | None:
     return _Repeated(source, times, turn is not None) if (spread, repeated, whole) == shapes and times > 1 else None
 
 
-def _before_quantization(name: str, view: View) -> str:
+def _before_quantization(name: str, view: GraphView) -> str:
     """What a tensor was before it was quantised and dequantised once more in the steps that it had."""
     dequantize = view.producer(name, "onnx.DequantizeLinear")
     quantize = None if dequantize is None else view.producer(dequantize.inputs[0], "onnx.QuantizeLinear")
@@ -87,7 +87,7 @@ def _before_quantization(name: str, view: View) -> str:
     return name if before is None or not _same_steps(before, quantize, view) else quantize.inputs[0]
 
 
-def _same_steps(one: Operator, other: Operator, view: View) -> bool:
+def _same_steps(one: Operator, other: Operator, view: GraphView) -> bool:
     """Whether two (de)quantisations have the same constant scale and zero point."""
     pairs = zip(one.inputs[1:], other.inputs[1:], strict=False)
     constants = [(view.constant(a), view.constant(b)) for a, b in pairs]
@@ -97,10 +97,10 @@ def _same_steps(one: Operator, other: Operator, view: View) -> bool:
     )
 
 
-class _Made:
+class _Replacement:
     """Collects what takes the place of a product."""
 
-    def __init__(self, operator: Operator, view: View) -> None:
+    def __init__(self, operator: Operator, view: GraphView) -> None:
         self.replacement = Replacement()
         self._operator, self._view = operator, view
 

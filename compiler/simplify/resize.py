@@ -17,7 +17,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import COLUMN, ROW, Operator, stored_axis, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.windows import SPATIAL
 
 LARGEST_DENOMINATOR = 128
@@ -28,7 +28,7 @@ WEIGHT_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _ResizedAxis:
     """One dimension: its elements before and after, and the factor between their coordinates."""
 
     size: int
@@ -36,7 +36,7 @@ class _Axis:
     scale: np.float32
 
 
-def resize(operator: Operator, view: View) -> Replacement | None:
+def resize(operator: Operator, view: GraphView) -> Replacement | None:
     source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
     if view.constant(operator.inputs[0]) is not None:
         return None
@@ -68,7 +68,7 @@ def resize(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(made, inputs=operator.inputs[:1]),))
 
 
-def drop_interpolate_of_all(operator: Operator, view: View) -> Replacement | None:
+def drop_interpolate_of_all(operator: Operator, view: GraphView) -> Replacement | None:
     """An interpolation of reals that leaves every element as it is, is its operand."""
     if view.type(operator.outputs[0]).quantization is not None:
         return None
@@ -90,12 +90,12 @@ def _entry(
 
 
 def _dimensions(
-    operator: Operator, before: tuple[int, ...], after: tuple[int, ...], axes: Sequence[int], view: View
-) -> list[_Axis]:
+    operator: Operator, before: tuple[int, ...], after: tuple[int, ...], axes: Sequence[int], view: GraphView
+) -> list[_ResizedAxis]:
     """Sizes and factors of all dimensions; raises CompileError for a resize of batches or channels."""
     given = _scales(operator, axes, view)
     dimensions = [
-        _Axis(size, resized, np.float32(given.get(axis, resized / size)))
+        _ResizedAxis(size, resized, np.float32(given.get(axis, resized / size)))
         for axis, (size, resized) in enumerate(zip(before, after, strict=True))
     ]
     if any(d.resized < 1 or not d.scale > 0 for d in dimensions):
@@ -105,7 +105,7 @@ def _dimensions(
     return dimensions
 
 
-def _scales(operator: Operator, axes: Sequence[int], view: View) -> dict[int, float]:
+def _scales(operator: Operator, axes: Sequence[int], view: GraphView) -> dict[int, float]:
     """The factor of each axis that the operator gives; none where it gives sizes."""
     name = operator.inputs[2] if len(operator.inputs) > 2 else ""
     if not name:
@@ -121,7 +121,7 @@ def _scales(operator: Operator, axes: Sequence[int], view: View) -> dict[int, fl
 # -- coordinates -------------------------------------------------------------------------------------------------------
 
 
-def _places(transform: Callable[[np.float32, _Axis], np.float32], axis: _Axis) -> list[np.float32]:
+def _places(transform: Callable[[np.float32, _ResizedAxis], np.float32], axis: _ResizedAxis) -> list[np.float32]:
     """Where each index of the result lies between the operand's indices."""
     if axis.size == axis.resized and axis.scale == 1:
         return [np.float32(index) for index in range(axis.size)]
@@ -131,21 +131,21 @@ def _places(transform: Callable[[np.float32, _Axis], np.float32], axis: _Axis) -
 HALF = np.float32(0.5)
 
 
-def _half_pixel(x: np.float32, axis: _Axis) -> np.float32:
+def _half_pixel(x: np.float32, axis: _ResizedAxis) -> np.float32:
     return (x + HALF) / axis.scale - HALF
 
 
-def _symmetric(x: np.float32, axis: _Axis) -> np.float32:
+def _symmetric(x: np.float32, axis: _ResizedAxis) -> np.float32:
     adjustment = np.float32(axis.resized) / (axis.scale * np.float32(axis.size))
     center = np.float32(axis.size) / np.float32(2)
     return center * (np.float32(1) - adjustment) + (x + HALF) / axis.scale - HALF
 
 
-def _align_corners(x: np.float32, axis: _Axis) -> np.float32:
+def _align_corners(x: np.float32, axis: _ResizedAxis) -> np.float32:
     return np.float32(0) if axis.resized == 1 else x * np.float32(axis.size - 1) / np.float32(axis.resized - 1)
 
 
-COORDINATES: Mapping[str, Callable[[np.float32, _Axis], np.float32]] = {
+COORDINATES: Mapping[str, Callable[[np.float32, _ResizedAxis], np.float32]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
     "pytorch_half_pixel": lambda x, axis: _half_pixel(x, axis) if axis.resized > 1 else np.float32(0),

@@ -47,7 +47,7 @@ def joined(first: Replacement, second: Replacement) -> Replacement:
     )
 
 
-class View:
+class GraphView:
     """What a rule may ask about the graph around an operator. Everything before the operator is up to date."""
 
     def __init__(self, graph: Graph) -> None:
@@ -97,7 +97,7 @@ class View:
                 self._producers[name] = operator
 
 
-Rule = Callable[[Operator, View], Replacement | None]
+Rule = Callable[[Operator, GraphView], Replacement | None]
 Rules = Mapping[str, tuple[Rule, ...]]
 """Operator kind → its rules, tried in order; those of `*` are tried on every operator, after its own."""
 
@@ -115,7 +115,7 @@ def rewrite(graph: Graph, rules: Rules, blame: Blame = RAISING) -> Graph:
 
 def _sweep(graph: Graph, rules: Rules, blame: Blame) -> Graph | None:
     """Try the rules once on every operator, in order; None when none applied."""
-    view = View(graph)
+    view = GraphView(graph)
     aliases: dict[str, str] = {}
     kept: list[Operator] = []
     is_changed = False
@@ -149,7 +149,7 @@ def _renamed(operator: Operator, aliases: Mapping[str, str]) -> Operator:
     return replace(operator, inputs=tuple([aliases.get(name, name) for name in operator.inputs]))
 
 
-def _first_match(operator: Operator, view: View, rules: Rules) -> Replacement | None:
+def _first_match(operator: Operator, view: GraphView, rules: Rules) -> Replacement | None:
     for rule in (*rules.get(operator.kind, ()), *rules.get("*", ())):
         change = rule(operator, view)
         if change is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.over_channels import as_channels, over_channels
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 
 ALONG_ONE = 13
 """From this opset on, a softmax is along one dimension."""
@@ -29,7 +29,7 @@ def _without_repetition(mask: NDArray[Any]) -> NDArray[Any]:
     return mask[:1] if (mask == mask[:1]).all() else mask
 
 
-def softmax(operator: Operator, view: View) -> Replacement | None:
+def softmax(operator: Operator, view: GraphView) -> Replacement | None:
     """The softmax over channels; a last dimension becomes the channels by a transposition, any other by a reshape."""
     source = operator.inputs[0]
     shape = view.type(source).shape
@@ -49,7 +49,7 @@ def softmax(operator: Operator, view: View) -> Replacement | None:
     return joined(change, over_channels(operator, view, "softmax", settings, shape, axis, (kept,)))
 
 
-def _in_channels(operator: Operator, view: View) -> tuple[str, Replacement]:
+def _in_channels(operator: Operator, view: GraphView) -> tuple[str, Replacement]:
     """The second operand, its last two dimensions exchanged: [1 or N, C, 1, 1 or W]; the first is [N, C, 1, W]."""
     kept = operator.inputs[1]
     given = view.type(kept)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, REAL, Attribute, Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.weights import constant_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
@@ -45,9 +45,9 @@ MOST_OPERATORS = 64
 """The most operators that become one function. No activation function needs nearly as many."""
 
 
-def function_of_one(operator: Operator, view: View) -> Replacement | None:
+def function_of_one(operator: Operator, view: GraphView) -> Replacement | None:
     """quantize(f(dequantize(q))) → lookup(q), for any f that works element by element."""
-    region = Region(view)
+    region = TableRegion(view)
     if not region.collect(operator.inputs[0]) or len(region.leaves) != 1:
         return None
     (leaf,) = region.leaves
@@ -64,7 +64,7 @@ def function_of_one(operator: Operator, view: View) -> Replacement | None:
     return _lookup((*region.operators, operator), leaf, region.constants, view)
 
 
-def _meets_a_function(leaf: str, result: str, view: View) -> bool:
+def _meets_a_function(leaf: str, result: str, view: GraphView) -> bool:
     """Whether a table makes a quantised tensor, or a function reads what is computed from it: both become one table."""
     if view.producer(leaf, "lookup") is not None:
         return True
@@ -72,7 +72,7 @@ def _meets_a_function(leaf: str, result: str, view: View) -> bool:
     return any(reader.kind in FUNCTIONS for reader in readers)
 
 
-def function_of_lookups(operator: Operator, view: View) -> Replacement | None:
+def function_of_lookups(operator: Operator, view: GraphView) -> Replacement | None:
     """op(lookup(q), q) on quantised tensors → one lookup(q)."""
     if view.type(operator.outputs[0]).quantization is None:
         return None
@@ -90,14 +90,14 @@ def function_of_lookups(operator: Operator, view: View) -> Replacement | None:
     return _lookup((*distinct, operator), leaf, {}, view)
 
 
-class Region:
+class TableRegion:
     """The operators between some quantised tensors and a float one, in order; `leaves` are the quantised tensors.
 
     `constants` are the real values of the constants that the operators read. What an operator makes of which `is_end`
     is true belongs to `ends`, as if it were given.
     """
 
-    def __init__(self, view: View, is_end: Callable[[Operator], bool] = lambda operator: False) -> None:
+    def __init__(self, view: GraphView, is_end: Callable[[Operator], bool] = lambda operator: False) -> None:
         self.operators: list[Operator] = []
         self.leaves: set[str] = set()
         self.ends: set[str] = set()
@@ -134,7 +134,7 @@ class Region:
 
 
 def _lookup(
-    operators: tuple[Operator, ...], leaf: str, constants: Mapping[str, NDArray[np.float64]], view: View
+    operators: tuple[Operator, ...], leaf: str, constants: Mapping[str, NDArray[np.float64]], view: GraphView
 ) -> Replacement | None:
     """The lookup that takes the place of some operators, and makes the result of the last one."""
     found = _table(operators, leaf, constants, view)
@@ -150,7 +150,7 @@ def _lookup(
 
 
 def _table(
-    operators: tuple[Operator, ...], leaf: str, reals: Mapping[str, NDArray[np.float64]], view: View
+    operators: tuple[Operator, ...], leaf: str, reals: Mapping[str, NDArray[np.float64]], view: GraphView
 ) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
     """The last result for every value of the leaf: [values], or [C, values] where channels differ.
 
@@ -194,7 +194,11 @@ def _in_steps(real: NDArray[Any], result: TensorType) -> NDArray[np.float64]:
 
 
 def real_function(
-    operators: Sequence[Operator], leaf: str, reals: Mapping[str, NDArray[np.float64]], points: NDArray[Any], view: View
+    operators: Sequence[Operator],
+    leaf: str,
+    reals: Mapping[str, NDArray[np.float64]],
+    points: NDArray[Any],
+    view: GraphView,
 ) -> NDArray[Any] | None:
     """The last operator's results, [1 or C, points], where the leaf, a float tensor, has these values.
 
@@ -209,7 +213,7 @@ def real_function(
 
 
 def _function(
-    operators: tuple[Operator, ...], leaf: str, reals: Mapping[str, NDArray[np.float64]], count: int, view: View
+    operators: tuple[Operator, ...], leaf: str, reals: Mapping[str, NDArray[np.float64]], count: int, view: GraphView
 ) -> Graph | None:
     """Operators on a leaf of so many values, [1, C or 1, values]; None if a constant varies along another dimension."""
     source = view.type(leaf)

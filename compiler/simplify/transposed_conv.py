@@ -13,13 +13,13 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization
 from tilewright.compiler.simplify.attributes import attributes_of
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
-from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
+from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 from tilewright.compiler.simplify.windows import SPATIAL
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
+class _ElementSpread:
     """How elements are spread over the result, one number for each spatial dimension."""
 
     group: int
@@ -28,7 +28,7 @@ class _Spread:
     crops: tuple[int, ...]  # how many sums are cut off at the start
 
 
-def conv_transpose(operator: Operator, view: View) -> Replacement | None:
+def conv_transpose(operator: Operator, view: GraphView) -> Replacement | None:
     weights = constant_weights(operator.inputs[1], view)
     if weights is None:
         return None
@@ -52,7 +52,9 @@ def conv_transpose(operator: Operator, view: View) -> Replacement | None:
     )
 
 
-def _read(operator: Operator, weights: tuple[int, ...], source: tuple[int, ...], result: tuple[int, ...]) -> _Spread:
+def _read(
+    operator: Operator, weights: tuple[int, ...], source: tuple[int, ...], result: tuple[int, ...]
+) -> _ElementSpread:
     """The operator's attributes; raises CompileError for those that do not fit its operands."""
     kernel, rank = weights[2:], len(weights) - 2
     with attributes_of(operator) as attributes:
@@ -81,10 +83,10 @@ def _read(operator: Operator, weights: tuple[int, ...], source: tuple[int, ...],
         crops = tuple(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2 for total in totals)
     if min(crops) < 0:
         raise CompileError(operator, f"pads = {list(pads)}", expected="no negative padding")
-    return _Spread(group, strides, dilations, crops)
+    return _ElementSpread(group, strides, dilations, crops)
 
 
-def _as_kernels(operator: Operator, weights: Weights, group: int, rank: int) -> Weights:
+def _as_kernels(operator: Operator, weights: ConstantTensor, group: int, rank: int) -> ConstantTensor:
     """[I, O / group, R, S] as [O, I / group, R, S]."""
     inputs, outputs, *kernel = weights.values.shape
     kernel = [1] * (2 - rank) + kernel
@@ -92,11 +94,11 @@ def _as_kernels(operator: Operator, weights: Weights, group: int, rank: int) -> 
     values = np.ascontiguousarray(grouped.swapaxes(1, 2)).reshape(group * outputs, inputs // group, *kernel)
     quantization = weights.quantization
     if quantization is None or quantization.axis is None:
-        return Weights(values, quantization)
+        return ConstantTensor(values, quantization)
     if quantization.axis == 1:
-        return Weights(values, Quantization(quantization.scales * group, quantization.zero_points * group, 0))
+        return ConstantTensor(values, Quantization(quantization.scales * group, quantization.zero_points * group, 0))
     if quantization.axis == 0 and inputs == group:
         scales = tuple(scale for scale in quantization.scales for _ in range(outputs))
         zeros = tuple(zero for zero in quantization.zero_points for _ in range(outputs))
-        return Weights(values, replace(quantization, scales=scales, zero_points=zeros))
+        return ConstantTensor(values, replace(quantization, scales=scales, zero_points=zeros))
     raise CompileError(operator, "its weights have scales along another dimension than the output channels, axis 1")

@@ -15,8 +15,8 @@ from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import Graph, Operator
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import BINARY
-from tilewright.compiler.simplify.rewrite import Replacement, View
-from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
+from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 
 EXCHANGED = (0, 3, 2, 1)
 """The axes of a transposition that exchanges channels and columns."""
@@ -32,7 +32,7 @@ def exchanged_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape[axis] for axis in EXCHANGED)
 
 
-def transpose(operator: Operator, view: View) -> Replacement | None:
+def transpose(operator: Operator, view: GraphView) -> Replacement | None:
     """ONNX's Transpose; without `perm` the dimensions are reversed."""
     if view.constant(operator.inputs[0]) is not None:
         return None
@@ -46,15 +46,15 @@ def transpose(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(operator, kind="transpose", attributes={"axes": axes}),))
 
 
-def turned(weights: Weights, axes: tuple[int, ...]) -> Weights:
+def turned(weights: ConstantTensor, axes: tuple[int, ...]) -> ConstantTensor:
     """A constant transposed, together with the meaning of its integers."""
     quantization = weights.quantization
     if quantization is not None and quantization.axis is not None:
         quantization = replace(quantization, axis=axes.index(quantization.axis))
-    return Weights(np.ascontiguousarray(weights.values.transpose(axes)), quantization)
+    return ConstantTensor(np.ascontiguousarray(weights.values.transpose(axes)), quantization)
 
 
-def merge_transposes(operator: Operator, view: View) -> Replacement | None:
+def merge_transposes(operator: Operator, view: GraphView) -> Replacement | None:
     """transpose(transpose(x)) → one transpose."""
     before = view.producer(operator.inputs[0], "transpose")
     if before is None:
@@ -64,7 +64,7 @@ def merge_transposes(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(operator, inputs=before.inputs, attributes={"axes": axes}, nodes=nodes),))
 
 
-def transpose_to_reshape(operator: Operator, view: View) -> Replacement | None:
+def transpose_to_reshape(operator: Operator, view: GraphView) -> Replacement | None:
     """A transpose that only moves dimensions of size 1 is a reshape: [1, 1, H, W] → [1, H, W, 1]."""
     shape = view.type(operator.inputs[0]).shape
     moved = [axis for axis in operator.attributes["axes"] if shape[axis] != 1]
@@ -73,7 +73,7 @@ def transpose_to_reshape(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(operator, kind="reshape", attributes={}),))
 
 
-def transpose_after_binary(operator: Operator, view: View) -> Replacement | None:
+def transpose_after_binary(operator: Operator, view: GraphView) -> Replacement | None:
     """add(transpose(a), transpose(b)) → transpose(add(a, b)), so that the transpose meets one that undoes it.
 
     The same for all operators of two operands. A constant operand is transposed here, an input by the host. For any
@@ -120,29 +120,29 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
     return Replacement((*turns, made, after), types, constants)
 
 
-def _is_from_host(name: str, view: View) -> bool:
+def _is_from_host(name: str, view: GraphView) -> bool:
     """Whether a tensor is an input that only one operator reads: the host may order its elements."""
     quantize = view.producer(name, "quantize")
     source = name if quantize is None else quantize.inputs[0]
     return source in view.inputs and view.is_read_once(name) and view.is_read_once(source)
 
 
-def _is_for_one(operator: Operator, axes: tuple[int, ...], view: View) -> bool:
+def _is_for_one(operator: Operator, axes: tuple[int, ...], view: GraphView) -> bool:
     """Whether no other operator reads the transposes of an operator's operands: then they go with this rewrite."""
     return all(view.is_read_once(name) for name in operator.inputs if _turned_by(name, axes, view))
 
 
-def _turned_by(name: str, axes: tuple[int, ...], view: View) -> bool:
+def _turned_by(name: str, axes: tuple[int, ...], view: GraphView) -> bool:
     producer = view.producer(name, "transpose")
     return producer is not None and producer.attributes["axes"] == axes
 
 
-def _has_one_scale(name: str, view: View) -> bool:
+def _has_one_scale(name: str, view: GraphView) -> bool:
     quantization = view.type(name).quantization
     return quantization is None or quantization.axis is None
 
 
-def transpose_into_product(operator: Operator, view: View) -> Replacement | None:
+def transpose_into_product(operator: Operator, view: GraphView) -> Replacement | None:
     """A convolution whose kernel is the whole image takes it in any layout: the weights are transposed instead.
 
     Example: [1, 4, 4, 8] as [N, H, W, C], flattened, times [128, 10] is a 4×4 convolution of [1, 8, 4, 4].
@@ -157,7 +157,7 @@ def transpose_into_product(operator: Operator, view: View) -> Replacement | None
     if not is_whole or tensor_type.quantization is None or quantization is None or quantization.axis not in (None, 0):
         return None
     values = np.ascontiguousarray(weights.values.transpose(*np.argsort(axes)))
-    _, change = stored_weights(Weights(values, quantization), f"{operator.name}.weight", view)
+    _, change = stored_weights(ConstantTensor(values, quantization), f"{operator.name}.weight", view)
     name = change.operators[0].inputs[0]
     nodes = before.nodes + operator.nodes
     made = replace(operator, inputs=(before.inputs[0], name, *operator.inputs[2:]), nodes=nodes)

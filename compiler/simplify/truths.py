@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Operator, TensorType
-from tilewright.compiler.simplify.rewrite import View
+from tilewright.compiler.simplify.rewrite import GraphView
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 COMPARISONS = {
@@ -44,7 +44,7 @@ DIGITS = 16
 class Truths:
     """The operators that make tensors of 1 and 0 in steps of 1, their tensors and their constants."""
 
-    def __init__(self, title: str, nodes: tuple[str, ...], view: View) -> None:
+    def __init__(self, title: str, nodes: tuple[str, ...], view: GraphView) -> None:
         self.operators: list[Operator] = []
         self.tensors: dict[str, TensorType] = {}
         self.constants: dict[str, NDArray[Any]] = {}

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, spread_scales
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 
 
 @dataclass(frozen=True)
-class Weights:
+class ConstantTensor:
     """A constant tensor: integers with what they mean, or floats (`quantization` is None)."""
 
     values: NDArray[Any]
@@ -28,27 +28,27 @@ class Weights:
         return (self.values.astype(np.float64) - zeros) * scales
 
 
-def constant_weights(name: str, view: View) -> Weights | None:
+def constant_weights(name: str, view: GraphView) -> ConstantTensor | None:
     """The value of a constant, or of a constant that is dequantised; None for anything that is computed."""
     producer = view.producer(name, "dequantize")
     source = producer.inputs[0] if producer is not None else name
     value = view.constant(source)
-    return None if value is None else Weights(value, view.type(source).quantization)
+    return None if value is None else ConstantTensor(value, view.type(source).quantization)
 
 
-def reshaped(weights: Weights, shape: tuple[int, ...]) -> Weights | None:
+def reshaped(weights: ConstantTensor, shape: tuple[int, ...]) -> ConstantTensor | None:
     """A constant in another shape; None if its scales go along a dimension that the shape cuts or joins."""
     values, quantization = weights.values.reshape(shape), weights.quantization
     if quantization is None or quantization.axis is None:
-        return Weights(values, quantization)
+        return ConstantTensor(values, quantization)
     before, after = ([axis for axis, size in enumerate(sizes) if size != 1] for sizes in (weights.values.shape, shape))
     same_sizes = [weights.values.shape[axis] for axis in before] == [shape[axis] for axis in after]
     if not same_sizes or quantization.axis not in before or quantization.block:
         return None
-    return Weights(values, replace(quantization, axis=after[before.index(quantization.axis)]))
+    return ConstantTensor(values, replace(quantization, axis=after[before.index(quantization.axis)]))
 
 
-def stored_weights(weights: Weights, name: str, view: View) -> tuple[str, Replacement]:
+def stored_weights(weights: ConstantTensor, name: str, view: GraphView) -> tuple[str, Replacement]:
     """A constant of these weights: the name of the float tensor, and what has to be added to the graph."""
     quantization = weights.quantization
     constant = view.fresh(name)

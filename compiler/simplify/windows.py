@@ -13,7 +13,7 @@ SPATIAL = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class KernelWindow:
     """How a kernel moves over [H, W]; pads are (top, left, bottom, right)."""
 
     kernel: tuple[int, int]
@@ -26,7 +26,9 @@ class Window:
         return {"kernel": self.kernel, "strides": self.strides, "pads": self.pads, "dilations": self.dilations}
 
 
-def read_window(attributes: Attributes, kernel: tuple[int, ...], source: TensorType, result: TensorType) -> Window:
+def read_window(
+    attributes: Attributes, kernel: tuple[int, ...], source: TensorType, result: TensorType
+) -> KernelWindow:
     """The window of a Conv or pool from its attributes; one spatial dimension is taken as the width."""
     operator, rank = attributes.operator, len(kernel)
     if rank not in (1, 2) or len(source.shape) != rank + 2:
@@ -49,7 +51,7 @@ def read_window(attributes: Attributes, kernel: tuple[int, ...], source: TensorT
     height = (1,) * (2 - rank)
     no_pad = (0,) * (2 - rank)
     begin, end = no_pad + pads[:rank], no_pad + pads[rank:]
-    return Window(
+    return KernelWindow(
         (height + kernel)[:2],  # type: ignore[arg-type]
         (height + strides)[:2],  # type: ignore[arg-type]
         (begin + end)[:4],  # type: ignore[arg-type]

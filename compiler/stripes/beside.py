@@ -20,7 +20,7 @@ NEARLY = 1e-9
 
 
 @dataclass(slots=True)
-class Piece:
+class StripePiece:
     """The words that each engine streams for a piece, and the pieces that it reads, by number; `left`: of the piece."""
 
     words: Mapping[Engine, float]
@@ -32,7 +32,7 @@ class Piece:
         return self.left <= NEARLY
 
 
-def cycles_beside(pieces: Sequence[Piece]) -> float:
+def cycles_beside(pieces: Sequence[StripePiece]) -> float:
     """The cycles until all pieces are done."""
     cycles, front = 0.0, 0
     while front < len(pieces):
@@ -47,7 +47,7 @@ def cycles_beside(pieces: Sequence[Piece]) -> float:
     return cycles
 
 
-def _rates(ready: Sequence[Piece]) -> list[tuple[Piece, float]]:
+def _rates(ready: Sequence[StripePiece]) -> list[tuple[StripePiece, float]]:
     """The pieces that go on, and the share of each that is done in a cycle."""
     free: dict[Engine, float] = {}
     found = []

@@ -71,7 +71,7 @@ def cut_evenly(count: int, size: int) -> list[range]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class StripeRows:
     """What a stripe needs of a nest's result: first the rows that the stripe before has, then those to compute."""
 
     edge: range
@@ -83,12 +83,12 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class StripeShare:
     """What is computed at once: the rows of a nest for a stripe, by its number, and the channels of one of `groups`."""
 
     nest: Nest
     stripe: int
-    rows: Rows
+    rows: StripeRows
     group: int
     groups: int
     channels: range  # empty where a group has all of them
@@ -110,17 +110,17 @@ class Share:
         return row * len(self.channels) / trip_of(self.nest, channel_loop(self.nest)) if self.channels else row
 
 
-def shares(chain: Chain, stripes: Stripes) -> list[Share]:
+def shares(chain: Chain, stripes: Stripes) -> list[StripeShare]:
     """Everything that is computed of a chain in stripes, in its order."""
     runs = [(run, _groups(run, stripes.channels)) for run in chain.runs]
     lengths = [len(run) for run in chain.runs]
     first = 1 + lengths.index(max(lengths)) if stripes.is_interleaved else len(runs)
-    made: list[Share] = []
-    waiting: list[Share] = []
+    made: list[StripeShare] = []
+    waiting: list[StripeShare] = []
     for number, rows in enumerate(rows_of_stripes(chain, stripes)):
         of_runs = [
             [
-                Share(nest, number, rows[nest.name], group, len(groups), channels, nest is run[-1])
+                StripeShare(nest, number, rows[nest.name], group, len(groups), channels, nest is run[-1])
                 for group, channels in enumerate(groups)
                 for nest in run
             ]
@@ -141,19 +141,19 @@ def interleaved(many: Sequence[Item], few: Sequence[Item]) -> list[Item]:
     return made
 
 
-def rows_of_stripes(chain: Chain, stripes: Stripes) -> Iterator[Mapping[str, Rows]]:
+def rows_of_stripes(chain: Chain, stripes: Stripes) -> Iterator[Mapping[str, StripeRows]]:
     """For each stripe, by nest, its rows; without copies of edges, all of them are computed."""
-    before: Mapping[str, Rows] = {}
+    before: Mapping[str, StripeRows] = {}
     for stripe in cut_evenly(chain.rows, stripes.rows):
         rows = rows_of(chain, stripe, before)
         yield rows
         before = rows if stripes.copies_edges else {}
 
 
-def rows_of(chain: Chain, rows: range, before: Mapping[str, Rows]) -> Mapping[str, Rows]:
+def rows_of(chain: Chain, rows: range, before: Mapping[str, StripeRows]) -> Mapping[str, StripeRows]:
     """For the nests of a chain, by name, their rows for some rows of its result; `before`: those that are there."""
     wanted: dict[str, range] = {chain.nests[-1].result.tensor: rows}
-    found: dict[str, Rows] = {}
+    found: dict[str, StripeRows] = {}
     for nest in reversed(chain.nests):
         own = found[nest.name] = _divided(wanted[nest.result.tensor], before.get(nest.name))
         for access in nest.reads.values():
@@ -164,12 +164,12 @@ def rows_of(chain: Chain, rows: range, before: Mapping[str, Rows]) -> Mapping[st
     return found
 
 
-def _divided(wanted: range, before: Rows | None) -> Rows:
+def _divided(wanted: range, before: StripeRows | None) -> StripeRows:
     """Rows that are wanted, of which some are there: at least the last is computed, even if it is."""
     own = wanted.start
     if before is not None and before.all.start <= wanted.start:
         own = max(own, min(before.all.stop, wanted.stop - 1))
-    return Rows(range(wanted.start, own), range(own, wanted.stop))
+    return StripeRows(range(wanted.start, own), range(own, wanted.stop))
 
 
 def _rows_read(nest: Nest, access: Access, rows: range, buffer: Buffer) -> range:
@@ -232,7 +232,7 @@ class _Cutter:
             made.append(replace(self._piece(share), name=f"{share.nest.name}{suffix}"))
         return made
 
-    def _place(self, share: Share, suffix: str, channels: range) -> _Piece:
+    def _place(self, share: StripeShare, suffix: str, channels: range) -> _Piece:
         """A buffer for what a stripe needs; one without channels has them all."""
         whole = self._chain.program.buffers[share.nest.result.tensor]
         name, (batches, all_channels, _, columns) = whole.name + suffix, whole.shape
@@ -242,7 +242,7 @@ class _Cutter:
         self._places[share.stripe, whole.name] = self._groups[whole.name, share.group] = piece
         return piece
 
-    def _copy(self, share: Share, before: _Piece, here: _Piece) -> Nest:
+    def _copy(self, share: StripeShare, before: _Piece, here: _Piece) -> Nest:
         """Brings the rows at the edge from where the stripe before has them to where this one has them."""
         whole = self._chain.program.buffers[share.nest.result.tensor]
         copy = copy_of_rows(share.nest, whole, len(share.rows.edge), len(share.channels))
@@ -256,7 +256,7 @@ class _Cutter:
 
         return replace(copy, reads={"x": access(before)}, result=access(here))
 
-    def _piece(self, share: Share) -> Nest:
+    def _piece(self, share: StripeShare) -> Nest:
         """Some rows and channels of a nest; its products are divided evenly."""
         nest = share.nest
         trips, group = {row_loop(nest): share.rows.own}, ""

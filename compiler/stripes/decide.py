@@ -10,7 +10,7 @@ from itertools import groupby
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.stripes.chain import Chain, chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
-from tilewright.compiler.stripes.proposal import POSSIBLE, Proposal, proposals
+from tilewright.compiler.stripes.proposal import POSSIBLE, StripeProposal, proposals
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Tensor
@@ -29,7 +29,7 @@ MOST_COPIED = (0, 3, 12)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredStripes:
     """The cycles of a chain as it is, and in the stripes with which it takes fewest; None if it is better as it is."""
 
     before: int | None
@@ -37,11 +37,11 @@ class Measured:
     stripes: Stripes | None = None
 
 
-Recall = Callable[[NestProgram, Callable[[], Measured]], Measured]
+Recall = Callable[[NestProgram, Callable[[], MeasuredStripes]], MeasuredStripes]
 """What was found of a chain before; what the second finds now, if nothing was."""
 
 
-def found_anew(chain: NestProgram, find: Callable[[], Measured]) -> Measured:
+def found_anew(chain: NestProgram, find: Callable[[], MeasuredStripes]) -> MeasuredStripes:
     """Nothing is recalled."""
     return find()
 
@@ -60,9 +60,9 @@ def cut_chains(
 
 def measured(
     program: NestProgram, machine: Machine, measure: Measure, recall: Recall = found_anew, effort: int = 1
-) -> Iterator[tuple[Chain, Measured]]:
+) -> Iterator[tuple[Chain, MeasuredStripes]]:
     """The chains that may gain by stripes, with what was found of each; those that look alike are measured once."""
-    here: dict[Hashable, Measured | None] = {}  # None: nothing seems worth trying
+    here: dict[Hashable, MeasuredStripes | None] = {}  # None: nothing seems worth trying
     for chain in chains(program, machine.lanes):
         own = alone(chain)
         look = _look(own)
@@ -75,7 +75,7 @@ def measured(
             yield chain, found
 
 
-def worth_trying(chain: Chain, machine: Machine, effort: int) -> list[Proposal]:
+def worth_trying(chain: Chain, machine: Machine, effort: int) -> list[StripeProposal]:
     """As many proposals for a chain as an effort measures: the best that copy no edges, and then those that do."""
     found = proposals(chain, machine)
     again = [proposal for proposal in found if not proposal.stripes.copies_edges]
@@ -83,13 +83,13 @@ def worth_trying(chain: Chain, machine: Machine, effort: int) -> list[Proposal]:
     return again[: MOST_TRIED[effort]] + copied[: MOST_COPIED[effort]]
 
 
-def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measured:
+def _best_of(chain: Chain, tried: Sequence[StripeProposal], measure: Measure) -> MeasuredStripes:
     """What takes the fewest cycles; stripes only if they save enough, or if the chain does not fit otherwise.
 
     `tried`: those that copy no edges first. Copies of edges must save as much again of the best without them: they fill
     memory that neighbours have use for. Nothing is measured whose busiest engine alone takes nearly as long.
     """
-    best = Measured(measure(chain.program))
+    best = MeasuredStripes(measure(chain.program))
     least = None if best.before is None else best.before * (1 - WORTH)
     for copies_edges, alike in groupby(tried, key=lambda each: each.stripes.copies_edges):
         if copies_edges and best.after is not None:
@@ -99,7 +99,7 @@ def _best_of(chain: Chain, tried: Sequence[Proposal], measure: Measure) -> Measu
                 continue
             cycles = measure(in_stripes(chain, proposal.stripes))
             if cycles is not None and (least is None or cycles < least):
-                best, least = Measured(best.before, cycles, proposal.stripes), cycles
+                best, least = MeasuredStripes(best.before, cycles, proposal.stripes), cycles
     return best
 
 

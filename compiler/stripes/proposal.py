@@ -11,7 +11,7 @@ from tilewright.compiler.graph.graph import ROW
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.transfer import home_of
-from tilewright.compiler.stripes.beside import Piece, cycles_beside
+from tilewright.compiler.stripes.beside import StripePiece, cycles_beside
 from tilewright.compiler.stripes.chain import Chain, channel_loop, row_loop, trip_of, words_alive
 from tilewright.compiler.stripes.cut import Stripes, copy_of_rows, in_stripes, rows_of_stripes, shares
 from tilewright.isa.machine.engine import Engine, Systolic, Vector
@@ -35,7 +35,7 @@ Busy = Counter[Engine]
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class StripeProposal:
     """Stripes of a chain; `least` and `cycles`: of the busiest engine, and of all beside each other. Both estimates."""
 
     stripes: Stripes
@@ -43,7 +43,7 @@ class Proposal:
     cycles: float
 
 
-def proposals(chain: Chain, machine: Machine) -> list[Proposal]:
+def proposals(chain: Chain, machine: Machine) -> list[StripeProposal]:
     """The stripes that seem worth trying, the best first; none where nothing is to be gained."""
     try:
         costs = _Costs(chain, machine)
@@ -54,7 +54,7 @@ def proposals(chain: Chain, machine: Machine) -> list[Proposal]:
         return []
     tried = [stripes for channels in _groups(chain, machine) for stripes in _stripes(chain, channels, costs)]
     found = [
-        Proposal(stripes, together, costs.beside(stripes))
+        StripeProposal(stripes, together, costs.beside(stripes))
         for stripes in tried
         if (together := costs.together(stripes)) <= most
     ]
@@ -148,12 +148,12 @@ class _Costs:
     def beside(self, stripes: Stripes) -> float:
         """The cycles of all pieces, engines at work on different ones."""
         made: dict[tuple[int, str], list[int]] = {}  # by stripe and tensor, the pieces that others read
-        pieces: list[Piece] = []
+        pieces: list[StripePiece] = []
         for number, share in enumerate(shares(self._chain, stripes)):
             stripe, rows = share.stripe, trip_of(share.nest, row_loop(share.nest))
             words = self._busy(share.nest, share.part * rows, share.part_copied * rows)
             reads = [at for access in share.nest.reads.values() for at in made.get((stripe, access.tensor), ())]
-            pieces.append(Piece(words, reads))
+            pieces.append(StripePiece(words, reads))
             result = made.setdefault((stripe, share.nest.result.tensor), [])
             if not share.is_last:
                 result.clear()  # the rest of its run reads this group alone

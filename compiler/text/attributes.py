@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.text.mlir import Attribute, Operation
+from tilewright.compiler.text.mlir import Attribute, MlirOperation
 from tilewright.isa.errors import IsaError, short
 from tilewright.isa.program.program import Tensor
 from tilewright.isa.program.scales import Scales
@@ -20,7 +20,7 @@ TENSOR = (
 
 
 @contextmanager
-def at_line(operation: Operation) -> Iterator[None]:
+def at_line(operation: MlirOperation) -> Iterator[None]:
     """What is read of an operation: a fault names its line in the text, if it is of one and names none itself."""
     try:
         yield
@@ -32,14 +32,14 @@ def at_line(operation: Operation) -> Iterator[None]:
         raise error.inside(f"line {operation.line}") from error
 
 
-def require_attributes(operation: Operation, *names: str) -> None:
+def require_attributes(operation: MlirOperation, *names: str) -> None:
     """Raise CompileError for an attribute that nobody reads."""
     for name in operation.attributes:
         if name not in names:
             raise CompileError(operation.name, f"unknown attribute {name}", expected=f"one of {', '.join(names)}")
 
 
-def attribute(operation: Operation, name: str, kind: type) -> Attribute:
+def attribute(operation: MlirOperation, name: str, kind: type) -> Attribute:
     """An attribute of an operation; raises CompileError if it is missing or of another kind."""
     return entry(operation.attributes, name, kind, operation.name)
 
@@ -56,7 +56,7 @@ def entry(values: Mapping[str, Attribute], name: str, kind: type, where: str) ->
     return value
 
 
-def strings(operation: Operation, name: str) -> tuple[str, ...]:
+def strings(operation: MlirOperation, name: str) -> tuple[str, ...]:
     """An attribute that is an array of strings."""
     values = attribute(operation, name, tuple)
     for value in values:
@@ -78,7 +78,7 @@ def remarks_attribute(remarks: Mapping[str, str]) -> dict[str, Attribute]:
     return {"remarks": tuple({"about": about, "text": text} for about, text in remarks.items())} if remarks else {}
 
 
-def parse_remarks(operation: Operation) -> dict[str, str]:
+def parse_remarks(operation: MlirOperation) -> dict[str, str]:
     entries = attribute(operation, "remarks", tuple) if "remarks" in operation.attributes else ()
     return {entry(each, "about", str, "remark"): entry(each, "text", str, "remark") for each in entries}
 

@@ -23,15 +23,15 @@ Attribute = Any
 
 
 @dataclass(frozen=True)
-class Block:
+class MlirBlock:
     """The one block of a region: its arguments with their types, and its operations."""
 
     arguments: tuple[tuple[str, str], ...]  # (value, type)
-    operations: tuple[Operation, ...]
+    operations: tuple[MlirOperation, ...]
 
 
 @dataclass(frozen=True)
-class Operation:
+class MlirOperation:
     """One operation. Values are any text (they are escaped in print); `types` are those of operands and results."""
 
     name: str  # with its dialect: graph.conv
@@ -40,7 +40,7 @@ class Operation:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     operand_types: tuple[str, ...] = ()
     result_types: tuple[str, ...] = ()
-    region: Block | None = None
+    region: MlirBlock | None = None
     line: int = field(default=0, compare=False)  # where a text has it, from 1 on; 0: it is of no text
 
 

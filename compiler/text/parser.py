@@ -17,8 +17,8 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.mlir import (
     NUMPY_NAMES,
     Attribute,
-    Block,
-    Operation,
+    MlirBlock,
+    MlirOperation,
     split_shaped_type,
     value_id,
     value_name,
@@ -54,7 +54,7 @@ DOUBLE = struct.Struct(">d")
 """A float as its bits, most significant first."""
 
 
-def parse_operation(text: str) -> Operation:
+def parse_operation(text: str) -> MlirOperation:
     """Read one operation and nothing after it; raises CompileError with the line at fault."""
     parser = _Parser(text)
     operation = parser.operation()
@@ -62,14 +62,14 @@ def parse_operation(text: str) -> Operation:
     return operation
 
 
-def parse_program(text: str) -> Operation:
+def parse_program(text: str) -> MlirOperation:
     """The same, with every value made once, and read after that and with the type with which it was made."""
     whole = parse_operation(text)
     _require_values(whole, {})
     return whole
 
 
-def _require_values(operation: Operation, outer: Mapping[str, str]) -> None:
+def _require_values(operation: MlirOperation, outer: Mapping[str, str]) -> None:
     if operation.region is None:
         return
     types, region = dict(outer), operation.region
@@ -176,7 +176,7 @@ class _Parser:
         self.counted = self.start
         return self.lines
 
-    def operation(self) -> Operation:
+    def operation(self) -> MlirOperation:
         line, results = self.line(), list[str]()
         while self.kind == "value":
             results.append(self.value())
@@ -207,9 +207,9 @@ class _Parser:
             result_types = (self.type_text(),)
         if (len(operands), len(results)) != (len(operand_types), len(result_types)):
             raise self.fault(f"before it, a type for each of {len(operands)} operands and {len(results)} results")
-        return Operation(name, operands, tuple(results), attributes, operand_types, result_types, region, line)
+        return MlirOperation(name, operands, tuple(results), attributes, operand_types, result_types, region, line)
 
-    def block(self) -> Block:
+    def block(self) -> MlirBlock:
         self.expect("{")
         arguments: tuple[tuple[str, str], ...] = ()
         if self.kind == "block":
@@ -221,7 +221,7 @@ class _Parser:
         while self.token != "}":
             operations.append(self.operation())
         self.advance()
-        return Block(arguments, tuple(operations))
+        return MlirBlock(arguments, tuple(operations))
 
     def argument(self) -> tuple[str, str]:
         name = self.value()

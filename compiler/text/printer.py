@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.text.mlir import ELEMENTS, Attribute, Block, Operation, shaped_type, value_id
+from tilewright.compiler.text.mlir import ELEMENTS, Attribute, MlirBlock, MlirOperation, shaped_type, value_id
 
 
-def print_operation(operation: Operation, indent: str = "") -> str:
+def print_operation(operation: MlirOperation, indent: str = "") -> str:
     """The operation as text, without a final newline."""
     results = ", ".join(map(value_id, operation.results))
     operands = ", ".join(map(value_id, operation.operands))
@@ -27,7 +27,7 @@ def print_operation(operation: Operation, indent: str = "") -> str:
     return f"{text} : ({', '.join(operation.operand_types)}) -> {to}"
 
 
-def _print_block(block: Block, indent: str) -> str:
+def _print_block(block: MlirBlock, indent: str) -> str:
     lines = ["{"]
     if block.arguments:
         arguments = ", ".join(f"{value_id(name)}: {type_text}" for name, type_text in block.arguments)

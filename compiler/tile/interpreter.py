@@ -41,7 +41,7 @@ def interpret_buffers(program: TileProgram, inputs: bytes) -> tuple[dict[str, By
     }
     buffers = {buffer.name: _storage(program, buffer, regions) for buffer in program.buffers.values()}
     for index, operation in enumerate(program.operations):
-        _Run(program, buffers, operation, index).execute()
+        _OperationRun(program, buffers, operation, index).execute()
     return buffers, regions["outputs"].tobytes()
 
 
@@ -66,7 +66,7 @@ def _storage(program: TileProgram, buffer: TileBuffer, regions: Mapping[str, Byt
     return region
 
 
-class _Run:
+class _OperationRun:
     """One operation on the buffers."""
 
     def __init__(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.rules import Rule, RuleViolation
 from tilewright.compiler.tile.footprint import operand_bounds, operation_footprints
 from tilewright.compiler.tile.program import WORKSPACE, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.errors import IsaError
@@ -21,13 +21,13 @@ DIALECT = "tile."
 """What the names of operations begin with in texts."""
 
 
-def operation_fault(index: int, operation: TileOperation, fact: str, expected: str = "") -> Fault:
+def operation_fault(index: int, operation: TileOperation, fact: str, expected: str = "") -> RuleViolation:
     """A fault of the operation of an index."""
-    return Fault((DIALECT, index), f"operation {index} ({operation.mnemonic})", fact, expected)
+    return RuleViolation((DIALECT, index), f"operation {index} ({operation.mnemonic})", fact, expected)
 
 
-def buffer_fault(buffer: TileBuffer, fact: str, expected: str = "") -> Fault:
-    return Fault(buffer.name, f"buffer {buffer.name}", fact, expected)
+def buffer_fault(buffer: TileBuffer, fact: str, expected: str = "") -> RuleViolation:
+    return RuleViolation(buffer.name, f"buffer {buffer.name}", fact, expected)
 
 
 # -- buffers and the host's tensors ------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def _fixed(program: TileProgram) -> Mapping[str, int]:
     return {"weights": len(program.weights), "inputs": program.input_bytes, "outputs": program.output_bytes}
 
 
-def _places(program: TileProgram) -> Iterator[Fault]:
+def _places(program: TileProgram) -> Iterator[RuleViolation]:
     fixed = _fixed(program)
     places = (*program.machine.memories, WORKSPACE, *fixed)
     limit = 1 << program.machine.dram.offset_bits
@@ -58,17 +58,17 @@ def _places(program: TileProgram) -> Iterator[Fault]:
                 yield buffer_fault(buffer, fact, f"bytes of the {size} there")
 
 
-def _hosts(program: TileProgram) -> Iterator[Fault]:
+def _hosts(program: TileProgram) -> Iterator[RuleViolation]:
     limit = 1 << program.machine.dram.offset_bits
     sizes = (program.input_bytes, program.output_bytes)
     for what, tensors, size in zip(("input", "output"), (program.inputs, program.outputs), sizes, strict=True):
         counts = Counter(tensor.name for tensor in tensors)
         if not 0 <= size <= limit:
-            yield Fault(None, f"the {what}s", f"have {size} bytes", f"from 0 to {limit}")
+            yield RuleViolation(None, f"the {what}s", f"have {size} bytes", f"from 0 to {limit}")
         for tensor in tensors:
             fact = "is there twice" if counts[tensor.name] > 1 else _tensor_fault(tensor, size)
             if fact:
-                yield Fault(None, f"{what} {tensor.name!r}", fact)
+                yield RuleViolation(None, f"{what} {tensor.name!r}", fact)
 
 
 def _tensor_fault(tensor: Tensor, size: int) -> str:
@@ -90,7 +90,7 @@ def _tensor_fault(tensor: Tensor, size: int) -> str:
 # -- operations --------------------------------------------------------------------------------------------------------
 
 
-def _operations(program: TileProgram) -> Iterator[Fault]:
+def _operations(program: TileProgram) -> Iterator[RuleViolation]:
     for index, operation in enumerate(program.operations):
         try:
             make_instruction(program.machine.format(operation.mnemonic), operation.fields)
@@ -100,7 +100,7 @@ def _operations(program: TileProgram) -> Iterator[Fault]:
             yield operation_fault(index, operation, f"layer {operation.layer}; there are {len(program.layers)}")
 
 
-def _operands(program: TileProgram) -> Iterator[Fault]:
+def _operands(program: TileProgram) -> Iterator[RuleViolation]:
     for index, operation in enumerate(program.operations):
         format = program.machine.format(operation.mnemonic)
         for operand in format.operands:
@@ -120,7 +120,7 @@ def _operands(program: TileProgram) -> Iterator[Fault]:
                 yield operation_fault(index, operation, fact)
 
 
-class _Written:
+class _WrittenWords:
     """Which words of buffers have values so far; buffers at fixed offsets are their regions' words."""
 
     def __init__(self, program: TileProgram) -> None:
@@ -140,8 +140,8 @@ class _Written:
         return self._own[name][first:stop]
 
 
-def _order(program: TileProgram) -> Iterator[Fault]:
-    written = _Written(program)
+def _order(program: TileProgram) -> Iterator[RuleViolation]:
+    written = _WrittenWords(program)
     for index, operation in enumerate(program.operations):
         touched = operation_footprints(program.machine, operation)
         for each in touched:

@@ -23,7 +23,7 @@ from tilewright.compiler.text.attributes import (
     strings,
     tensor_attribute,
 )
-from tilewright.compiler.text.mlir import Attribute, Block, Operation, shaped_type
+from tilewright.compiler.text.mlir import Attribute, MlirBlock, MlirOperation, shaped_type
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
@@ -56,7 +56,7 @@ def parse_tiles(text: str, machine: Machine) -> TileProgram:
     return read_tiles(parse_program(text), machine)
 
 
-def tiles_operation(program: TileProgram, name: str = PROGRAM) -> Operation:
+def tiles_operation(program: TileProgram, name: str = PROGRAM) -> MlirOperation:
     """The program as one operation, with its buffers and operations inside, in order."""
     types = {name: _buffer_type(program.machine, buffer) for name, buffer in program.buffers.items()}
     buffers = [_print_buffer(buffer, types[name]) for name, buffer in program.buffers.items()]
@@ -73,10 +73,10 @@ def tiles_operation(program: TileProgram, name: str = PROGRAM) -> Operation:
         "weights": np.frombuffer(program.weights, np.uint8),
         **remarks_attribute(program.remarks),
     }
-    return Operation(name, attributes=attributes, region=Block((), (*buffers, *operations)))
+    return MlirOperation(name, attributes=attributes, region=MlirBlock((), (*buffers, *operations)))
 
 
-def read_tiles(whole: Operation, machine: Machine, name: str = PROGRAM) -> TileProgram:
+def read_tiles(whole: MlirOperation, machine: Machine, name: str = PROGRAM) -> TileProgram:
     """The program that `tiles_operation` made an operation of; ADDED attributes are left aside."""
     if whole.name != name or whole.region is None:
         raise CompileError(fact=f"expected a {name!r} with a region, got {whole.name!r}")
@@ -120,16 +120,16 @@ def _buffer_type(machine: Machine, buffer: TileBuffer) -> str:
     return shaped_type("memref", (buffer.size,), "i8")
 
 
-def _print_buffer(buffer: TileBuffer, type: str) -> Operation:
+def _print_buffer(buffer: TileBuffer, type: str) -> MlirOperation:
     attributes: dict[str, Attribute] = {"place": buffer.place, "size": buffer.size, "alignment": buffer.alignment}
     if buffer.offset is not None:
         attributes["offset"] = buffer.offset
     if buffer.is_in_bank:
         attributes["in_bank"] = True
-    return Operation(BUFFER, results=(buffer.name,), attributes=attributes, result_types=(type,))
+    return MlirOperation(BUFFER, results=(buffer.name,), attributes=attributes, result_types=(type,))
 
 
-def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Operation:
+def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> MlirOperation:
     buffers = tuple(base.buffer for base in operation.bases.values())
     attributes = {
         "operands": tuple(operation.bases),
@@ -138,13 +138,13 @@ def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Oper
         "layer": operation.layer,
     }
     buffer_types = tuple(types[buffer] for buffer in buffers)
-    return Operation(DIALECT + operation.mnemonic, buffers, attributes=attributes, operand_types=buffer_types)
+    return MlirOperation(DIALECT + operation.mnemonic, buffers, attributes=attributes, operand_types=buffer_types)
 
 
 # -- parsing -----------------------------------------------------------------------------------------------------------
 
 
-def _parse_buffer(operation: Operation, machine: Machine) -> tuple[str, TileBuffer]:
+def _parse_buffer(operation: MlirOperation, machine: Machine) -> tuple[str, TileBuffer]:
     require_attributes(operation, "place", "size", "alignment", "offset", "in_bank", *ADDED)
     if len(operation.results) != 1:
         raise CompileError(fact=f"{BUFFER} gives {len(operation.results)} values", expected="one")
@@ -158,7 +158,7 @@ def _parse_buffer(operation: Operation, machine: Machine) -> tuple[str, TileBuff
     return name, buffer
 
 
-def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
+def _parse_operation(operation: MlirOperation, machine: Machine) -> TileOperation:
     require_attributes(operation, "operands", "offsets", "fields", "layer", *ADDED)
     mnemonic = operation.name.removeprefix(DIALECT)
     expected = tuple(operand.name for operand in machine.format(mnemonic).operands)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.space import NO_LOOP
-from tilewright.compiler.tiling.cost import Expected, expected_cycles
+from tilewright.compiler.tiling.cost import ExpectedCycles, expected_cycles
 from tilewright.compiler.tiling.options import TileSizes
 from tilewright.compiler.tiling.room import Room, too_small
 from tilewright.compiler.tiling.shape import NestShape, Sizes, extents
@@ -58,7 +58,7 @@ class Cuts:
     points_outer: NDArray[np.bool_]
     words: Mapping[str, Sizes]  # by memory
     shared: Mapping[str, Sizes]  # of these, the words of tables that all tiles look up in
-    expected: Expected
+    expected: ExpectedCycles
     tiles: Sizes  # how many a nest is cut into, partial sums counted
     pieces: tuple[Sizes, ...]  # how many along each loop over pixels, over channels and over what is summed
 

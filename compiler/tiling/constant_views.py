@@ -15,7 +15,7 @@ from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import TileOperation
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.constants import pack_parameters, pack_tables
-from tilewright.compiler.tiling.job import IN_GROUP, Constants, NestJob, Ranges, View
+from tilewright.compiler.tiling.job import IN_GROUP, Constants, NestJob, OperandView, Ranges
 from tilewright.compiler.tiling.on_chip import OnChip
 from tilewright.compiler.tiling.pixel_parameters import pixel_words
 from tilewright.isa.machine.encoding import Operand
@@ -38,7 +38,7 @@ class ConstantViews:
 
     def parameters(
         self, operand: Operand, step: Step, parameters: Parameters, tile: Ranges, loads: list[TileOperation]
-    ) -> View:
+    ) -> OperandView:
         """Words of a tile's lane blocks, or of all blocks that a reduction runs over; one word if all are the same.
 
         Where the parameters differ between pixels, words of the lane blocks for each pixel.
@@ -60,9 +60,9 @@ class ConstantViews:
             _slot(operand, parameters), (blocks, channels), memory.name, operand.name, len(blocks),
             lambda job, constants: _packed(job, constants, memory, parameters, blocks, channels), loads,
         )  # fmt: skip
-        return View(buffer, offsets, strides)
+        return OperandView(buffer, offsets, strides)
 
-    def table(self, read: str, operand: Operand, tile: Ranges, loads: list[TileOperation]) -> View:
+    def table(self, read: str, operand: Operand, tile: Ranges, loads: list[TileOperation]) -> OperandView:
         """The tables of a tile's lane blocks: one for all, or one for each."""
         access, memory = self._reads[read], self._memories[operand.memory]
         is_common = not any(index.terms for index in access.index)
@@ -72,11 +72,11 @@ class ConstantViews:
             f"{TABLE_SLOT}{read}", blocks, memory.name, read, words,
             lambda job, constants: _tables(job, constants, memory, read, None if is_common else blocks), loads,
         )  # fmt: skip
-        return View(buffer, tuple(range(0, words, operand.block)), {})
+        return OperandView(buffer, tuple(range(0, words, operand.block)), {})
 
     def _of_pixels(
         self, operand: Operand, step: Step, parameters: Parameters, tile: Ranges, loads: list[TileOperation]
-    ) -> View:
+    ) -> OperandView:
         blocks = self._job.blocks(tile)[:1] if step.is_uniform else self._job.blocks(tile)
         points, memory = [tile[loop] for loop in self._space.points], self._memories[operand.memory]
         words = pixel_words(parameters, self._reads, self._constants, blocks, points, memory.width)
@@ -84,7 +84,7 @@ class ConstantViews:
             _slot(operand, parameters), (blocks, *points), memory.name, operand.name, words.count,
             lambda job, constants: words.packed(memory), loads,
         )  # fmt: skip
-        return View(buffer, words.offsets, words.strides(self._space.points))
+        return OperandView(buffer, words.offsets, words.strides(self._space.points))
 
 
 def _packed(

@@ -17,7 +17,7 @@ from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.window_sums import READS, window_loop
 from tilewright.compiler.templates.table import facet_of
-from tilewright.compiler.tiling.flow import Stage, even_shares, pipelined, shares_of
+from tilewright.compiler.tiling.flow import EngineShare, even_shares, pipelined, shares_of
 from tilewright.compiler.tiling.loads import Load, operand_load
 from tilewright.compiler.tiling.shape import (
     Cycles,
@@ -36,7 +36,7 @@ from tilewright.isa.timing import mma_write, vec_operands, vec_stages
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedCycles:
     """The expected cycles of the whole nest for each candidate: with one tile at a time, with two and with three."""
 
     alone: Cycles
@@ -51,7 +51,7 @@ class Expected:
 def expected_cycles(
     shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, count: TileCounts,
     around: Surroundings,
-) -> Expected:  # fmt: skip
+) -> ExpectedCycles:  # fmt: skip
     """Expected cycles of the whole nest for each candidate, of which there are so many tiles."""
     space = shape.cover.space
     vector, array = (np.zeros(count.all.shape, float) for _ in range(2))
@@ -82,11 +82,11 @@ def expected_cycles(
         latency = latency + vector / count.points  # the array waits while the layers beside have none of its tiles
     beside = arrays_at_work(machine, around, count.results)
     shares = shares_of(shape, count, sizes, points_outer) if around.is_uneven else even_shares(count)
-    ends = [Stage(array / beside, count.partial_sums, beside=beside), Stage(vector), Stage(storing)]
+    ends = [EngineShare(array / beside, count.partial_sums, beside=beside), EngineShare(vector), EngineShare(storing)]
     uneven = _uneven_cycles(shape, sizes, count, array / beside)
-    loads = [Stage(loading - loaded.once + waiting, count.partial_sums, loaded.first) for waiting in (uneven, 0)]
+    loads = [EngineShare(loading - loaded.once + waiting, count.partial_sums, loaded.first) for waiting in (uneven, 0)]
     double, triple = (np.maximum(pipelined([each, *ends], shares), loading) + latency for each in loads)
-    return Expected(loading + vector + array + storing + count.all * serial + latency, double, triple)
+    return ExpectedCycles(loading + vector + array + storing + count.all * serial + latency, double, triple)
 
 
 def arrays_at_work(machine: Machine, around: Surroundings, tiles: Sizes) -> Cycles | int:

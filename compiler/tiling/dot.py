@@ -31,7 +31,7 @@ from tilewright.compiler.tiling.job import (
 from tilewright.compiler.tiling.layout import Layout
 from tilewright.compiler.tiling.on_chip import OnChip
 from tilewright.compiler.tiling.place import InDram
-from tilewright.compiler.tiling.runs import Run, in_tiles, runs
+from tilewright.compiler.tiling.runs import WordRun, in_tiles, runs
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.compiler.tiling.weight_tiles import Box, WeightTiles
 from tilewright.compiler.tiling.window_sums import WindowSums
@@ -258,7 +258,7 @@ class DotLowering:
 
     def _runs(
         self, access: Access, starts: Mapping[str, int], over_pixels: str, blocks: range, pixels: range
-    ) -> list[Run]:
+    ) -> list[WordRun]:
         """Some lane blocks of a computed matrix, of pixels that a loop walks along."""
         home, shift = self._job.homes[access.tensor], access.index[CHANNEL].constant // self._job.shape.lanes
         assert isinstance(home, InDram)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilewright.compiler.nest.nest import NestProgram, Part
+from tilewright.compiler.nest.nest import BufferPart, NestProgram
 from tilewright.compiler.select.transfer import home_of
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.constants import pack_tensor
@@ -42,7 +42,7 @@ class DramTensors:
         """The places of the inputs that are parts of a buffer."""
         return tuple(map(self._part_place, self._nests.buffers[tensor].parts))
 
-    def _part_place(self, part: Part) -> InDram:
+    def _part_place(self, part: BufferPart) -> InDram:
         place, (batch, channel, row, column) = self.place(part.tensor), part.first
         assert channel % self._machine.lanes == 0, f"{part.tensor} begins within a word, at channel {channel}"
         first = (batch, channel // self._machine.lanes, row, column)

@@ -16,7 +16,7 @@ from tilewright.compiler.tiling.tile_counts import TileCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TileShare:
     """A tile: the share of a nest's results that it has, and the share of those after it."""
 
     own: Cycles
@@ -28,12 +28,12 @@ class Shares:
     """The first tile, which is a whole one, the last whole one, the one before the last, and the last one."""
 
     first: Cycles
-    turns: tuple[Place, ...]
+    turns: tuple[TileShare, ...]
     last: Cycles
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class EngineShare:
     """The cycles of an engine: all, and what it takes for the first tile if that is not its share of all.
 
     A tile is divided into so many `parts`, and the next stage begins when it has the first of them. So many tiles are
@@ -49,7 +49,7 @@ class Stage:
         return self.all * self.beside * share / self.parts
 
 
-def pipelined(stages: Sequence[Stage], shares: Shares) -> Cycles:
+def pipelined(stages: Sequence[EngineShare], shares: Shares) -> Cycles:
     """The cycles of stages that tiles pass one after the other.
 
     The longest path is along one stage nearly to its end, perhaps along a second one for the last tiles, and elsewhere
@@ -85,7 +85,7 @@ def shares_of(shape: NestShape, count: TileCounts, sizes: Mapping[str, Sizes], p
         last[loop] = ((extent - 1) % sizes[loop] + 1) / extent
     inner, outer = (_turns(order, whole, last) for order in _orders(space.points, space.lane))
     turns = tuple(
-        Place(np.where(points_outer, a.own, b.own), np.where(points_outer, a.after, b.after))
+        TileShare(np.where(points_outer, a.own, b.own), np.where(points_outer, a.after, b.after))
         for a, b in zip(inner, outer, strict=True)
     )
     return Shares(_product(whole), turns, _product(last))
@@ -96,7 +96,7 @@ def _orders(points: Sequence[str], lane: str) -> tuple[tuple[str, ...], tuple[st
     return (lane, *reversed(points)), (*reversed(points), lane)
 
 
-def _turns(order: Sequence[str], whole: Mapping[str, Cycles], last: Mapping[str, Cycles]) -> tuple[Place, ...]:
+def _turns(order: Sequence[str], whole: Mapping[str, Cycles], last: Mapping[str, Cycles]) -> tuple[TileShare, ...]:
     """The last whole tile, and the one before the last: that is whole along the innermost loop with several tiles."""
     ones = np.ones_like(whole[order[0]])
     before, is_found, outside, after_whole = ones, ones < 1, ones, ones * 0
@@ -108,7 +108,7 @@ def _turns(order: Sequence[str], whole: Mapping[str, Cycles], last: Mapping[str,
         before = before * np.where(is_it, whole[loop], last[loop])
         is_found = is_found | is_it
     ending = _product(last)
-    return Place(outside, after_whole), Place(np.where(is_found, before, 0), np.where(is_found, ending, 0))
+    return TileShare(outside, after_whole), TileShare(np.where(is_found, before, 0), np.where(is_found, ending, 0))
 
 
 def _product(shares: Mapping[str, Cycles]) -> Cycles:

@@ -30,7 +30,7 @@ IN_GROUP = "in group"
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeTensor:
     """A tensor that is completely on chip."""
 
     buffer: str
@@ -43,8 +43,8 @@ class NestJob:
 
     shape: NestShape
     choice: TileChoice
-    homes: Mapping[str, Whole | InDram]  # by tensor, of everything that it reads
-    result: Whole | None  # where its result stays on chip
+    homes: Mapping[str, WholeTensor | InDram]  # by tensor, of everything that it reads
+    result: WholeTensor | None  # where its result stays on chip
     result_in_dram: InDram | None  # where its result is stored
     fills: Mapping[int, Fill]  # by value of elements outside
     within: tuple[tuple[Within, NestJob], ...] = ()  # nests whose tiles are computed in those of this one
@@ -65,7 +65,7 @@ Content = Callable[[NestJob, Constants], bytes]
 
 
 @dataclass(frozen=True)
-class View:
+class OperandView:
     """The words that an operand reads or writes in a tile: an offset for each lane block, a stride for each loop."""
 
     buffer: str

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from tilewright.compiler.nest.space import NO_LOOP
-from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, Table, TensorRead
+from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TableBinding, TensorRead
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
 from tilewright.compiler.tiling.cost import product_cycles, store_cycles
@@ -74,7 +74,7 @@ def _beats(
             if isinstance(bound, ConstantMatrix | ComputedMatrix) and _has_zeros(shape):
                 words = all_weight_tiles(shape) * operand.block
                 beats = beats + words * machine.memories[operand.memory].word_bytes / machine.dram.bus_bytes
-            elif isinstance(bound, ConstantMatrix | ComputedMatrix | Table):
+            elif isinstance(bound, ConstantMatrix | ComputedMatrix | TableBinding):
                 load = operand_load(shape, machine, sizes, points_outer, count, index, operand, ALONE)
                 beats = beats + load.cycles * (load_bytes(machine, operand) / machine.dram.bus_bytes)
             elif isinstance(bound, TensorRead) and bound.read in shape.off_chip:

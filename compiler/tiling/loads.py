@@ -15,7 +15,7 @@ from tilewright.compiler.select.bindings import (
     Idle,
     Intermediate,
     Parameters,
-    Table,
+    TableBinding,
     TensorRead,
 )
 from tilewright.compiler.select.cover import Step
@@ -81,9 +81,9 @@ def operand_load(
             first = around.exposed_weights * reach(shape, sizes)[1] * operand.block * word_bytes / bus
             times = matrices * np.minimum(count.points, around.arrays(machine))  # once for each that reads them
             return Load(np.where(again, count.points, times) * all_bytes / bus, first, count.all)
-        case Parameters() | Table() | TensorRead() if is_brought_already(shape, index, operand):
+        case Parameters() | TableBinding() | TensorRead() if is_brought_already(shape, index, operand):
             return Load()
-        case Table(read):
+        case TableBinding(read):
             entries = operand.block * tables(shape, read, count.extent[space.lane] * shape.unit)
             once = entries * word_bytes / bus
             return Load(np.where(points_outer & (count.lanes > 1), count.points, 1) * once, once=once)

@@ -14,7 +14,7 @@ from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation
 from tilewright.compiler.tiling.builder import TileBuilder
-from tilewright.compiler.tiling.job import Constants, Content, NestJob, Whole
+from tilewright.compiler.tiling.job import Constants, Content, NestJob, WholeTensor
 from tilewright.compiler.tiling.nest_stages import NestLowering
 from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.stage import Stage
@@ -46,7 +46,7 @@ class LoweredNests:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _NestBuffer:
     """A buffer of a nest: what it is called behind the nest's name, and, of a constant, how it gets its bytes."""
 
     suffix: str
@@ -59,7 +59,7 @@ class _Lowered:
     """What was made for a nest: buffers, in order, and operations in their stages, under the names that they had."""
 
     references: tuple[str, ...]  # the buffers that were there before
-    made: tuple[_Made, ...]
+    made: tuple[_NestBuffer, ...]
     stages: tuple[tuple[tuple[TileOperation, ...], ...], ...]
     immediates: Mapping[str, Mapping[str, int]]  # by mnemonic, where they may differ from nest to nest
 
@@ -71,7 +71,7 @@ class _Lowered:
         prefix = job.cover.nest.name
         return _Lowered(
             tuple(_references(job)),
-            tuple([_Made(name.removeprefix(prefix), own, contents.get(own.name)) for name, own in made]),
+            tuple([_NestBuffer(name.removeprefix(prefix), own, contents.get(own.name)) for name, own in made]),
             tuple([(tuple(s.early), tuple(s.products), tuple(s.late), tuple(s.rest)) for s in stages]),
             _immediates(job),
         )
@@ -161,7 +161,7 @@ def _immediates(job: NestJob) -> Mapping[str, Mapping[str, int]]:
     return {step.format.mnemonic: step.immediates for step in steps if counts[step.format.mnemonic] == 1}
 
 
-def _places(job: NestJob) -> Iterator[Whole | InDram | None]:
+def _places(job: NestJob) -> Iterator[WholeTensor | InDram | None]:
     """Where everything is that a nest reads, and its result."""
     for access in job.cover.nest.reads.values():
         yield job.homes.get(access.tensor)
@@ -169,7 +169,7 @@ def _places(job: NestJob) -> Iterator[Whole | InDram | None]:
     yield job.result_in_dram
 
 
-def _place(place: Whole | InDram | None) -> Hashable:
+def _place(place: WholeTensor | InDram | None) -> Hashable:
     """A place without the name of its buffer."""
     if isinstance(place, InDram):
         return place.layout, place.memory, tuple([_place(part) for part in place.parts])
@@ -184,7 +184,7 @@ def _references(job: NestJob) -> list[str]:
     return [*found, *(fill.constant for fill in job.fills.values() if fill.constant)]
 
 
-def _buffers(place: Whole | InDram | None) -> list[str]:
+def _buffers(place: WholeTensor | InDram | None) -> list[str]:
     if place is None:
         return []
     parts = place.parts if isinstance(place, InDram) else ()

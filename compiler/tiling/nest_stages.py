@@ -15,7 +15,7 @@ from tilewright.compiler.select.bindings import (
     Idle,
     Intermediate,
     Parameters,
-    Table,
+    TableBinding,
     TensorRead,
 )
 from tilewright.compiler.select.cover import Step
@@ -27,8 +27,8 @@ from tilewright.compiler.tiling.job import (
     IN_GROUP,
     Content,
     NestJob,
+    OperandView,
     Ranges,
-    View,
     access_strides,
     cut,
     loop_strides,
@@ -152,7 +152,7 @@ class NestLowering:
     def _lane_step(self, index: int, step: Step, tile: Ranges, buffers: dict[int, tuple[str, Layout]]) -> None:
         """One instruction over the lane blocks of a tile."""
         is_last = index == len(self._job.cover.steps) - 1
-        views: dict[str, View] = {}
+        views: dict[str, OperandView] = {}
         for operand in step.format.sources:
             match step.inputs[operand.name]:
                 case TensorRead(read) if operand.name in step.across:
@@ -163,7 +163,7 @@ class NestLowering:
                     views[operand.name] = self._result_view(*buffers[earlier], tile)
                 case Parameters() as parameters:
                     views[operand.name] = self._constants.parameters(operand, step, parameters, tile, self._stage.late)
-                case Table(read):
+                case TableBinding(read):
                     views[operand.name] = self._constants.table(read, operand, tile, self._stage.late)
                 case Idle():
                     pass
@@ -178,7 +178,7 @@ class NestLowering:
         views[step.format.destination.name] = self._destination_view(index, step, is_last, tile, buffers)
         self._run_lanes(step, views, tile)
 
-    def _run_lanes(self, step: Step, views: Mapping[str, View], tile: Ranges) -> None:
+    def _run_lanes(self, step: Step, views: Mapping[str, OperandView], tile: Ranges) -> None:
         format, space = step.format, self._space
         strides = {name: dict(view.strides) for name, view in views.items()}
         inner = [word_loop(step, len(tile[loop]), loop, strides) for loop in space.points if loop != NO_LOOP]
@@ -200,7 +200,7 @@ class NestLowering:
             }
             self._builder.operation(format, bases, [*over_blocks, *inner], step.immediates)
 
-    def _read_view(self, read: str, tile: Ranges) -> View:
+    def _read_view(self, read: str, tile: Ranges) -> OperandView:
         access = self._nest.reads[read]
         shift = access.index[CHANNEL].constant // self._lanes
         moves = coefficient(access.index[CHANNEL], self._space.lane)
@@ -213,9 +213,9 @@ class NestLowering:
         starts = {loop: r.start for loop, r in tile.items()}
         batch, row, column = pixel_at(access, starts)
         offsets = tuple(layout.address(batch, block, row, column) for block in wanted)
-        return View(buffer, offsets, access_strides(access, layout))
+        return OperandView(buffer, offsets, access_strides(access, layout))
 
-    def _read_across(self, read: str, tile: Ranges) -> View:
+    def _read_across(self, read: str, tile: Ranges) -> OperandView:
         """All channels of a tensor, for a reduction over them."""
         access, across = self._nest.reads[read], self._space.across
         shift = access.index[CHANNEL].constant // self._lanes
@@ -224,19 +224,19 @@ class NestLowering:
         starts = {loop: r.start for loop, r in tile.items()}
         batch, row, column = pixel_at(access, starts)
         strides = {**access_strides(access, layout), across: layout.group_stride, IN_GROUP: 1}
-        return View(buffer, (layout.address(batch, shift, row, column),), strides)
+        return OperandView(buffer, (layout.address(batch, shift, row, column),), strides)
 
-    def _result_view(self, buffer: str, layout: Layout, tile: Ranges) -> View:
+    def _result_view(self, buffer: str, layout: Layout, tile: Ranges) -> OperandView:
         """A tile of results, laid out along the nest's loops: all lane blocks, or one that serves them all."""
         space = self._space
         batch, row, column = (tile[loop].start for loop in space.points)
         blocks = range(layout.first_block, layout.first_block + min(layout.blocks, len(self._job.blocks(tile))))
         offsets = tuple(layout.address(batch, block, row, column) for block in blocks)
-        return View(buffer, offsets, loop_strides(space, layout))
+        return OperandView(buffer, offsets, loop_strides(space, layout))
 
     def _destination_view(
         self, index: int, step: Step, is_last: bool, tile: Ranges, buffers: dict[int, tuple[str, Layout]]
-    ) -> View:
+    ) -> OperandView:
         whole = self._job.result
         if is_last and whole is not None:
             access = self._nest.result
@@ -244,7 +244,7 @@ class NestLowering:
             starts = {loop: r.start for loop, r in tile.items()}
             batch, row, column = pixel_at(access, starts)
             offsets = tuple(whole.layout.address(batch, b + shift, row, column) for b in self._job.blocks(tile))
-            return View(whole.buffer, offsets, access_strides(access, whole.layout))
+            return OperandView(whole.buffer, offsets, access_strides(access, whole.layout))
         layout = self._tile_layout(tile, tile[self._space.lane], step)
         buffers[index] = (self._new_tile(f"t{index}", step, layout), layout)
         return self._result_view(*buffers[index], tile)
@@ -271,7 +271,7 @@ class NestLowering:
         store = self._builder.transfers.store(self._job.cover.result_memory)
         self._builder.move(store, target.buffer, view.buffer, blocks, loops)
 
-    def _destination_again(self, tile: Ranges) -> View:
+    def _destination_again(self, tile: Ranges) -> OperandView:
         last = len(self._job.cover.steps) - 1
         return self._destination_view(last, self._job.cover.steps[last], True, tile, {})
 

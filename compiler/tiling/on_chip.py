@@ -8,7 +8,7 @@ from math import prod
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.tile.program import TileOperation
 from tilewright.compiler.tiling.builder import TileBuilder
-from tilewright.compiler.tiling.job import Constants, Content, NestJob, Ranges, Whole, common, span
+from tilewright.compiler.tiling.job import Constants, Content, NestJob, Ranges, WholeTensor, common, span
 from tilewright.compiler.tiling.layout import Layout, box_layout, outside_runs
 
 
@@ -71,7 +71,7 @@ class OnChip:
         """The place of a tensor's tile on chip. If it is not there yet, the operations that load it go to `loads`."""
         access = self._job.cover.nest.reads[read]
         home = self._job.homes[access.tensor]
-        if isinstance(home, Whole):
+        if isinstance(home, WholeTensor):
             return home.buffer, home.layout
         batch, rows, columns = (span(access.index[d], tile) for d in (BATCH, ROW, COLUMN))
         inner_rows = common(rows, range(home.layout.shape[ROW]))

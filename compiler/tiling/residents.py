@@ -11,7 +11,7 @@ from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.constants import pack_integers
-from tilewright.compiler.tiling.job import Whole
+from tilewright.compiler.tiling.job import WholeTensor
 from tilewright.compiler.tiling.layout import outside_runs
 from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.residency import Residency, wanted_border
@@ -56,7 +56,7 @@ class Residents:
         fills: Fills,
         builder: TileBuilder,
     ) -> None:
-        self.tensors: dict[str, Whole] = {}
+        self.tensors: dict[str, WholeTensor] = {}
         self._nests = nests
         self._residency = residency
         self._memory = memory
@@ -72,13 +72,13 @@ class Residents:
         """Whether a tensor stays on chip."""
         return tensor in self._residency.layouts
 
-    def add(self, tensor: str) -> Whole:
+    def add(self, tensor: str) -> WholeTensor:
         """A buffer for a tensor that is not there yet."""
         layout = self._residency.layouts[tensor]
         is_in_bank = tensor in self._in_banks
         memory = self._sum_memory if tensor in self._residency.sums else self._memory
         buffer = self._builder.buffer(tensor, memory, layout.words, layout.group, is_in_bank=is_in_bank)
-        held = Whole(buffer, layout)
+        held = WholeTensor(buffer, layout)
         self.tensors[tensor] = held
         return held
 
@@ -99,10 +99,10 @@ class Residents:
                     return
         self._fill_border(self._nests.nests[position], tensor, 0)
 
-    def prepare_borders(self, nest: Nest, homes: Mapping[str, Whole | InDram]) -> None:
+    def prepare_borders(self, nest: Nest, homes: Mapping[str, WholeTensor | InDram]) -> None:
         """Refill the padding of tensors where it still holds the value for another reader."""
         for access in nest.reads.values():
-            if not isinstance(homes.get(access.tensor), Whole) or access.outside is None:
+            if not isinstance(homes.get(access.tensor), WholeTensor) or access.outside is None:
                 continue
             if access.tensor in self._assumed:
                 continue

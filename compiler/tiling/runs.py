@@ -9,7 +9,7 @@ from tilewright.compiler.tiling.place import InDram
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class WordRun:
     """Words of some lane blocks and pixels, at equal distances in one buffer; strides and `first` are in bytes.
 
     `blocks` and `pixels` count from the first that were asked for.
@@ -23,7 +23,7 @@ class Run:
     pixel_stride: int
 
 
-def runs(home: InDram, batch: int, blocks: range, row: int, column: int, pixels: range, is_row: bool) -> list[Run]:
+def runs(home: InDram, batch: int, blocks: range, row: int, column: int, pixels: range, is_row: bool) -> list[WordRun]:
     """Lane blocks of a tensor's pixels, `pixels` behind a row or else behind a column: a run for each buffer."""
     along = range((row if is_row else column) + pixels.start, (row if is_row else column) + pixels.stop)
     rows, columns = (along, range(column, column + 1)) if is_row else (range(row, row + 1), along)
@@ -32,7 +32,7 @@ def runs(home: InDram, batch: int, blocks: range, row: int, column: int, pixels:
         layout, (_, own, own_rows, own_columns) = piece.layout, box
         there = own_rows if is_row else own_columns
         found.append(
-            Run(
+            WordRun(
                 piece.buffer,
                 layout.address(batch, own.start, own_rows.start, own_columns.start),
                 range(own.start - blocks.start, own.stop - blocks.start),

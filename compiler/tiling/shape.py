@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access
 from tilewright.compiler.nest.space import NO_LOOP
-from tilewright.compiler.select.bindings import POINTS, Binding, Parameters, Table, TensorRead
+from tilewright.compiler.select.bindings import POINTS, Binding, Parameters, TableBinding, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.tiling.layout import Border
 from tilewright.compiler.tiling.weight_tiles import WeightTiles
@@ -147,7 +147,7 @@ def is_brought_already(shape: NestShape, index: int, operand: Operand) -> bool:
         return False
     return any(
         _is_same_tensor(shape, source, bound)
-        or (source == bound and (isinstance(bound, Table) or (name in earlier.across) == is_across))
+        or (source == bound and (isinstance(bound, TableBinding) or (name in earlier.across) == is_across))
         for earlier in steps[:index]
         for name, source in earlier.inputs.items()
     )

@@ -22,7 +22,7 @@ from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.dram import DramTensors
 from tilewright.compiler.tiling.interleave import interleaved
-from tilewright.compiler.tiling.job import NestJob, Whole
+from tilewright.compiler.tiling.job import NestJob, WholeTensor
 from tilewright.compiler.tiling.kept_tables import without_second_loads
 from tilewright.compiler.tiling.lowered import LoweredNests
 from tilewright.compiler.tiling.options import TilingOptions
@@ -122,10 +122,10 @@ class _Lowering:
 
     def _homes_and_fills(
         self, position: int, shape: NestShape, choice: TileChoice, following: Stage
-    ) -> tuple[dict[str, Whole | InDram], dict[int, Fill]]:
+    ) -> tuple[dict[str, WholeTensor | InDram], dict[int, Fill]]:
         """Where everything is that a nest reads, and how words around it get their values."""
         nest, cover = self._nests.nests[position], self._covers[position]
-        homes: dict[str, Whole | InDram] = {}
+        homes: dict[str, WholeTensor | InDram] = {}
         for read in cover.matrices:
             homes[nest.reads[read].tensor] = self._dram.place(nest.reads[read].tensor)
         for read in {b.read: None for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)}:
@@ -143,7 +143,7 @@ class _Lowering:
         }
         return homes, fills
 
-    def _constants_where_read(self, position: int, homes: Mapping[str, Whole | InDram]) -> dict[str, InDram]:
+    def _constants_where_read(self, position: int, homes: Mapping[str, WholeTensor | InDram]) -> dict[str, InDram]:
         """The places of a nest's constants, with the memory that each is read from: any that holds their elements."""
         nest, places = self._nests.nests[position], {}
         for step in self._covers[position].steps:
@@ -155,7 +155,7 @@ class _Lowering:
                     places[tensor] = replace(home, memory=operand.memory)
         return places
 
-    def _home_for_reading(self, tensor: str, head: int, following: Stage) -> Whole | InDram:
+    def _home_for_reading(self, tensor: str, head: int, following: Stage) -> WholeTensor | InDram:
         """Where a tensor is; an input that stays on chip is brought there before its first reader.
 
         The first `head` rows come at once; operations for the others go to `following`, so that the first tile need
@@ -177,7 +177,7 @@ class _Lowering:
             self._residents.set_border(tensor, self._plan.live[tensor].start)
         return self._residents.tensors[tensor]
 
-    def _home_for_writing(self, tensor: str, position: int) -> Whole | None:
+    def _home_for_writing(self, tensor: str, position: int) -> WholeTensor | None:
         """The place of a nest's result on chip, if it stays there; what no nest writes is brought there at once."""
         if self._residents.may_hold(tensor) and tensor not in self._residents.tensors:
             held = self._residents.add(tensor)

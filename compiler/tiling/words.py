@@ -13,7 +13,7 @@ from tilewright.compiler.select.bindings import (
     Idle,
     Intermediate,
     Parameters,
-    Table,
+    TableBinding,
     TensorRead,
 )
 from tilewright.compiler.select.cover import Step
@@ -52,7 +52,7 @@ def shared_words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes])
     for index, step in enumerate(shape.cover.steps):
         for operand in step.format.tables:
             bound = step.inputs[operand.name]
-            if isinstance(bound, Table):
+            if isinstance(bound, TableBinding):
                 is_shared = (sizes[lane] == whole) | (tables(shape, bound.read, whole) == 1)
                 own = np.where(is_shared, _operand_words(shape, index, operand, sizes), 0)
                 words[operand.memory] = words[operand.memory] + own
@@ -100,7 +100,7 @@ def _operand_words(shape: NestShape, index: int, operand: Operand, sizes: Mappin
     step = shape.cover.steps[index]
     blocks = sizes[shape.cover.space.lane] * shape.unit
     match step.inputs[operand.name]:
-        case Parameters() | Table() | TensorRead() if is_brought_already(shape, index, operand):
+        case Parameters() | TableBinding() | TensorRead() if is_brought_already(shape, index, operand):
             return 0
         case Parameters() as parameters if parameters.is_the_same_for_all(shape.cover.nest.reads):
             return 1
@@ -108,7 +108,7 @@ def _operand_words(shape: NestShape, index: int, operand: Operand, sizes: Mappin
             return words
         case Parameters():
             return sizes[shape.cover.space.across] if operand.name in step.across else blocks
-        case Table(read):
+        case TableBinding(read):
             return operand.block * tables(shape, read, blocks)
         case ConstantMatrix() | ComputedMatrix():
             vectors, tiles = reach(shape, sizes)

@@ -81,7 +81,7 @@ def tool_version() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ElfSection:
     """A section of an ELF file before it has its place."""
 
     name: str
@@ -140,26 +140,30 @@ def check_sizes(program: Program) -> None:
             )
 
 
-def _sections(program: Program, tool: str) -> list[Section]:
+def _sections(program: Program, tool: str) -> list[ElfSection]:
     """The sections of ORDER with their contents."""
     bases, limits = place_regions(program.limits), program.limits
     symbols, strings = _symbols(program, bases["program"])
     body = [
-        Section(NOTES, NOTE, 0, _notes(program, tool), alignment=4),
-        Section(TEXT, PROGBITS, ALLOC | EXECUTE, program.text, bases["program"], alignment=REGION_ALIGNMENT_BYTES),
-        Section(RODATA, PROGBITS, ALLOC, program.weights, bases["weights"], alignment=REGION_ALIGNMENT_BYTES),
+        ElfSection(NOTES, NOTE, 0, _notes(program, tool), alignment=4),
+        ElfSection(TEXT, PROGBITS, ALLOC | EXECUTE, program.text, bases["program"], alignment=REGION_ALIGNMENT_BYTES),
+        ElfSection(RODATA, PROGBITS, ALLOC, program.weights, bases["weights"], alignment=REGION_ALIGNMENT_BYTES),
         *(
-            Section(name, NOBITS, ALLOC | WRITE, b"", bases[region], limits[region], alignment=REGION_ALIGNMENT_BYTES)
+            ElfSection(
+                name, NOBITS, ALLOC | WRITE, b"", bases[region], limits[region], alignment=REGION_ALIGNMENT_BYTES
+            )
             for region, name in SIZES.items()
         ),
-        Section(".symtab", SYMTAB, 0, symbols, link=_number(".strtab"), info=1, alignment=8, entry_bytes=SYMBOL.size),
-        Section(".strtab", STRTAB, 0, strings),
+        ElfSection(
+            ".symtab", SYMTAB, 0, symbols, link=_number(".strtab"), info=1, alignment=8, entry_bytes=SYMBOL.size
+        ),
+        ElfSection(".strtab", STRTAB, 0, strings),
     ]
     names = b"\0" + b"".join(name.encode() + b"\0" for name in ORDER)
-    body.append(Section(".shstrtab", STRTAB, 0, names))
+    body.append(ElfSection(".shstrtab", STRTAB, 0, names))
     by_name = {section.name: section.content for section in body}
     digests = bytes(DIGEST_BYTES) + b"".join(hashlib.sha256(by_name[name]).digest() for name in HASHED)
-    sections = [Section(CHECKSUMS, NOTE, 0, note(NOTE_CHECKSUMS, digests), alignment=4), *body]
+    sections = [ElfSection(CHECKSUMS, NOTE, 0, note(NOTE_CHECKSUMS, digests), alignment=4), *body]
     assert tuple(section.name for section in sections) == ORDER
     return sections
 
@@ -169,7 +173,7 @@ def _number(section: str) -> int:
     return ORDER.index(section) + 1
 
 
-def _offsets(sections: Sequence[Section]) -> list[int]:
+def _offsets(sections: Sequence[ElfSection]) -> list[int]:
     """File offset of each section; content is on 16-byte boundaries, after the fixed place of the checksums."""
     offsets, position = [], CHECKSUMS_OFFSET
     for section in sections:
@@ -202,7 +206,7 @@ def _header(table: int, sections: int, file_format: int) -> bytes:
     )
 
 
-def _segments(sections: Sequence[Section], offsets: Sequence[int]) -> bytes:
+def _segments(sections: Sequence[ElfSection], offsets: Sequence[int]) -> bytes:
     headers = []
     for section, offset in zip(sections, offsets, strict=True):
         if section.flags & ALLOC:
@@ -226,7 +230,7 @@ def _segments(sections: Sequence[Section], offsets: Sequence[int]) -> bytes:
     return b"".join(headers)
 
 
-def section_header(section: Section, offset: int, names: bytes) -> bytes:
+def section_header(section: ElfSection, offset: int, names: bytes) -> bytes:
     """An entry of the section header table; `names` is the content of .shstrtab."""
     return SECTION.pack(
         names.index(b"\0" + section.name.encode() + b"\0") + 1,

@@ -45,7 +45,7 @@ from tilewright.isa.binary.elf_writer import (
     PROGBITS,
     SECTION,
     STRTAB,
-    Section,
+    ElfSection,
     file_digest,
     machine_notes,
     note,
@@ -62,10 +62,10 @@ from tilewright.isa.program.partitioned import (
     VALUE_DTYPES,
     HostNode,
     HostSegment,
+    NetworkValue,
     NpuSegment,
     Partitioned,
     Segment,
-    Value,
 )
 from tilewright.isa.program.program import Program
 
@@ -131,7 +131,7 @@ def partitioned_to_bytes(network: Partitioned, tool: str | None = None) -> bytes
     return bytes(image)
 
 
-def _sections(network: Partitioned, tool: str) -> list[Section]:
+def _sections(network: Partitioned, tool: str) -> list[ElfSection]:
     contents = {
         name: _content(segment, tool)
         for name, segment in zip(_section_names(network.segments), network.segments, strict=True)
@@ -139,12 +139,12 @@ def _sections(network: Partitioned, tool: str) -> list[Section]:
     names = b"\0" + b"".join(name.encode() + b"\0" for name in (CHECKSUMS, NOTES, *contents, NAMES))
     notes = machine_notes(network.machine, tool) + note(NOTE_SEGMENTS, _describe(network))
     body = [
-        Section(NOTES, NOTE, 0, notes, alignment=4),
-        *(Section(name, PROGBITS, 0, content, alignment=16) for name, content in contents.items()),
-        Section(NAMES, STRTAB, 0, names),
+        ElfSection(NOTES, NOTE, 0, notes, alignment=4),
+        *(ElfSection(name, PROGBITS, 0, content, alignment=16) for name, content in contents.items()),
+        ElfSection(NAMES, STRTAB, 0, names),
     ]
     digests = bytes(DIGEST_BYTES) + b"".join(hashlib.sha256(section.content).digest() for section in body)
-    return [Section(CHECKSUMS, NOTE, 0, note(NOTE_CHECKSUMS, digests), alignment=4), *body]
+    return [ElfSection(CHECKSUMS, NOTE, 0, note(NOTE_CHECKSUMS, digests), alignment=4), *body]
 
 
 def _content(segment: Segment, tool: str) -> bytes:
@@ -254,7 +254,7 @@ def _damaged_sections(image: bytes) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
+class _PartitionedContent:
     notes: Mapping[int, bytes]  # by type
     segments: Mapping[str, bytes]  # by section
 
@@ -268,7 +268,7 @@ class _Content:
         return any(elf.is_of_format_4(content) for name, content in self.segments.items() if name.startswith(".npu."))
 
 
-def _read(image: bytes) -> _Content:
+def _read(image: bytes) -> _PartitionedContent:
     from elftools.elf.elffile import ELFFile  # a compilation writes files, and reads none
     from elftools.elf.sections import NoteSection
 
@@ -289,10 +289,10 @@ def _read(image: bytes) -> _Content:
         raise
     except Exception as error:  # pyelftools raises whatever its parser trips over in a malformed file
         raise IsaError(f"not a readable ELF file: {error}") from error
-    return _Content(notes, contents)
+    return _PartitionedContent(notes, contents)
 
 
-def _build(content: _Content, machine: Machine) -> Partitioned:
+def _build(content: _PartitionedContent, machine: Machine) -> Partitioned:
     try:
         description = json.loads(content.notes[NOTE_SEGMENTS])
     except (ValueError, RecursionError) as error:
@@ -343,19 +343,19 @@ def _host_node(value: Any, path: str) -> HostNode:
     )
 
 
-def _input(value: Any, path: str) -> Value:
+def _input(value: Any, path: str) -> NetworkValue:
     found = _value(value, path)
     if None in found.shape:
         raise IsaError(f"{path}.shape: expected sizes, not {list(found.shape)}: those of an input depend on no data")
     return found
 
 
-def _value(value: Any, path: str) -> Value:
+def _value(value: Any, path: str) -> NetworkValue:
     keys = mapping(value, path, ("name", "dtype", "shape"))
     dtype = text(keys["dtype"], f"{path}.dtype")
     if dtype not in VALUE_DTYPES:
         raise IsaError(f"{path}.dtype: {dtype!r} is no element type; expected one of: {', '.join(VALUE_DTYPES)}")
-    return Value(
+    return NetworkValue(
         text(keys["name"], f"{path}.name"),
         dtype,
         list_of(keys["shape"], f"{path}.shape", _size),

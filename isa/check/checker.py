@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from tilewright.isa.check.effort import require_checkable
 from tilewright.isa.check.feedback import fed_back_word, repeated_sum
 from tilewright.isa.check.finding import Finding, FindingCode, instruction_finding, program_finding
-from tilewright.isa.check.footprint import Access, Reach, Reaches, accesses, affine_ranges, operand_steps, place_of
+from tilewright.isa.check.footprint import (
+    OperandAccess,
+    OperandReach,
+    Reaches,
+    accesses,
+    affine_ranges,
+    operand_steps,
+    place_of,
+)
 from tilewright.isa.check.hazards import BadWait, Hazard, HazardKind, find_hazards, wait_clocks
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
@@ -48,10 +56,10 @@ def check(program: Program, budgets: Budgets = DEFAULT_BUDGETS) -> tuple[Finding
     """
     require_checkable(program, budgets)
     findings = [*_check_counts(program), *_check_layers(program), *_check_tensors(program)]
-    touched_by: list[tuple[Access, ...]] = []
+    touched_by: list[tuple[OperandAccess, ...]] = []
     known = Reaches(program.machine)
     for index, instruction in enumerate(program.instructions):
-        touched: tuple[Access, ...] = ()
+        touched: tuple[OperandAccess, ...] = ()
         try:
             reaches = known.of(instruction)
             faults = _check_instruction(program, index, instruction, reaches)
@@ -159,7 +167,7 @@ CONSTANT_REGIONS = ("program", "weights")
 
 
 def _check_instruction(
-    program: Program, index: int, instruction: Instruction, reaches: Sequence[Reach]
+    program: Program, index: int, instruction: Instruction, reaches: Sequence[OperandReach]
 ) -> list[Finding]:
     faults = [
         instruction_finding(program, code, index, f"{instruction.mnemonic}: {message}")
@@ -169,7 +177,9 @@ def _check_instruction(
     return faults or _check_feedback(program, index, instruction, reaches)
 
 
-def _check_feedback(program: Program, index: int, instruction: Instruction, reaches: Sequence[Reach]) -> list[Finding]:
+def _check_feedback(
+    program: Program, index: int, instruction: Instruction, reaches: Sequence[OperandReach]
+) -> list[Finding]:
     """That an instruction in bounds does not feed itself, and adds no two sums into one word."""
     memory, found = instruction.format.destination.memory, []
     try:
@@ -194,7 +204,9 @@ def _check_feedback(program: Program, index: int, instruction: Instruction, reac
     ]
 
 
-def _check_operand(program: Program, instruction: Instruction, reach: Reach) -> Iterable[tuple[FindingCode, str]]:
+def _check_operand(
+    program: Program, instruction: Instruction, reach: OperandReach
+) -> Iterable[tuple[FindingCode, str]]:
     operand, base = reach.operand, instruction.values[reach.base]
     low, high = base + reach.low, base + reach.high
     if operand.memory == DRAM:
@@ -213,7 +225,7 @@ def _check_operand(program: Program, instruction: Instruction, reach: Reach) -> 
 
 
 def _check_region(
-    program: Program, instruction: Instruction, reach: Reach, low: int, high: int
+    program: Program, instruction: Instruction, reach: OperandReach, low: int, high: int
 ) -> Iterator[tuple[FindingCode, str]]:
     operand = reach.operand
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.check.footprint import Reach, operand_steps, word_count
+from tilewright.isa.check.footprint import OperandReach, operand_steps, word_count
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.program.demands import are_apart
@@ -25,7 +25,7 @@ CALL_STEPS = 512
 """Elements that are copied in the time that a call of numpy takes."""
 
 
-def fed_back_word(instruction: Instruction, reaches: Sequence[Reach]) -> tuple[str, int] | None:
+def fed_back_word(instruction: Instruction, reaches: Sequence[OperandReach]) -> tuple[str, int] | None:
     """(source, word) that is written before it is read for the last time, or None. Accesses must be in bounds.
 
     Raises IsaError when source and destination overlap over MAX_ITERATIONS iterations or more.
@@ -51,7 +51,7 @@ def repeated_sum(instruction: Instruction) -> bool:
     return word_count(operand_steps(instruction, destination), destination.block) != sums * destination.block
 
 
-def _may_meet(instruction: Instruction, source: Reach, destination: Reach) -> bool:
+def _may_meet(instruction: Instruction, source: OperandReach, destination: OperandReach) -> bool:
     """Whether a source lies in the memory of the destination, and what both reach of it overlaps."""
     if source.operand.memory != destination.operand.memory:
         return False
@@ -136,7 +136,7 @@ def _telling(loop: _Loop, is_last: bool) -> range:
     return ordered if loop.stride else ordered[:1]
 
 
-def feedback_steps(instruction: Instruction, reaches: Sequence[Reach]) -> int:
+def feedback_steps(instruction: Instruction, reaches: Sequence[OperandReach]) -> int:
     """About how many elements `fed_back_word` copies for an instruction whose accesses are in bounds."""
     *sources, destination = reaches
     steps = 0

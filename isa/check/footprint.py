@@ -26,7 +26,7 @@ KEPT_STEPS = 1 << 12
 """So many different steps are remembered with what follows from them; most instructions of a program walk alike."""
 
 
-class Access(NamedTuple):
+class OperandAccess(NamedTuple):
     """What one operand of one instruction touches.
 
     `place` is an on-chip memory (units are words) or a DRAM region (units are bytes). `from_base` has what it touches,
@@ -61,7 +61,7 @@ class Access(NamedTuple):
         return int(self.ranges[-1, 1])
 
 
-def footprint(instruction: Instruction, machine: Machine) -> tuple[Access, ...]:
+def footprint(instruction: Instruction, machine: Machine) -> tuple[OperandAccess, ...]:
     """All accesses of an instruction: sources in file order, the old sums if it accumulates, then the destination.
 
     Sums that a systolic instruction reads back because it wrote them itself are not listed as read. Bounds are not
@@ -70,7 +70,7 @@ def footprint(instruction: Instruction, machine: Machine) -> tuple[Access, ...]:
     return Reaches(machine).footprint(instruction)
 
 
-class Reach(NamedTuple):
+class OperandReach(NamedTuple):
     """What an operand of an instruction touches, counted from its base: something from `low` to before `high`.
 
     `place` is None for a region number that does not exist.
@@ -96,9 +96,9 @@ class Reaches:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._known: dict[Hashable, tuple[Reach, ...]] = {}
+        self._known: dict[Hashable, tuple[OperandReach, ...]] = {}
 
-    def of(self, instruction: Instruction) -> tuple[Reach, ...]:
+    def of(self, instruction: Instruction) -> tuple[OperandReach, ...]:
         """One reach for each operand, the destination last."""
         format = instruction.format
         key = format.shape(instruction.values)
@@ -110,12 +110,12 @@ class Reaches:
             self._known[key] = found
         return found
 
-    def footprint(self, instruction: Instruction) -> tuple[Access, ...]:
+    def footprint(self, instruction: Instruction) -> tuple[OperandAccess, ...]:
         """As the function of this name."""
         return accesses(instruction, self.of(instruction))
 
 
-def accesses(instruction: Instruction, reaches: Sequence[Reach]) -> tuple[Access, ...]:
+def accesses(instruction: Instruction, reaches: Sequence[OperandReach]) -> tuple[OperandAccess, ...]:
     """What `footprint` says of an instruction with these reaches."""
     *sources, destination = reaches
     found = [_access(instruction, source, False) for source in sources]
@@ -125,7 +125,7 @@ def accesses(instruction: Instruction, reaches: Sequence[Reach]) -> tuple[Access
     return tuple(found)
 
 
-def _reach(instruction: Instruction, operand: Operand, machine: Machine) -> Reach:
+def _reach(instruction: Instruction, operand: Operand, machine: Machine) -> OperandReach:
     walk = _walk(instruction.format.walks[operand.name](instruction.values))
     unit = unit_words(instruction, operand, machine)
     try:
@@ -135,14 +135,14 @@ def _reach(instruction: Instruction, operand: Operand, machine: Machine) -> Reac
     is_small = most_pieces(walk.steps, unit) <= KEPT_PIECES
     kept = _kept_ranges(walk.steps, unit) if is_small else None
     position = instruction.format.base_places[operand.name]
-    return Reach(operand, position, place, walk.low, walk.high + unit, walk.steps, unit, kept)
+    return OperandReach(operand, position, place, walk.low, walk.high + unit, walk.steps, unit, kept)
 
 
-def _access(instruction: Instruction, reach: Reach, is_write: bool) -> Access:
+def _access(instruction: Instruction, reach: OperandReach, is_write: bool) -> OperandAccess:
     operand = reach.operand
     place = place_of(instruction, operand) if reach.place is None else reach.place
     base = instruction.values[reach.base]
-    return Access(operand.name, place, operand.memory == DRAM, is_write, base, reach.ranges)
+    return OperandAccess(operand.name, place, operand.memory == DRAM, is_write, base, reach.ranges)
 
 
 def extent(instruction: Instruction, operand: Operand, machine: Machine) -> tuple[int, int]:
@@ -158,7 +158,7 @@ def operand_steps(instruction: Instruction, operand: Operand) -> tuple[tuple[int
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class _StrideWalk:
     """(stride, trip count) of each loop, outermost first, and the least and the greatest `Σ index·stride`."""
 
     steps: tuple[tuple[int, int], ...]
@@ -167,10 +167,12 @@ class _Walk:
 
 
 @lru_cache(KEPT_STEPS)
-def _walk(strides_and_trips: tuple[int, ...]) -> _Walk:
+def _walk(strides_and_trips: tuple[int, ...]) -> _StrideWalk:
     steps = tuple(zip(strides_and_trips[::2], strides_and_trips[1::2], strict=True))
     reaches = [stride * (trip - 1) for stride, trip in steps]
-    return _Walk(steps, sum(reach for reach in reaches if reach < 0), sum(reach for reach in reaches if reach > 0))
+    return _StrideWalk(
+        steps, sum(reach for reach in reaches if reach < 0), sum(reach for reach in reaches if reach > 0)
+    )
 
 
 def unit_words(instruction: Instruction, operand: Operand, machine: Machine) -> int:

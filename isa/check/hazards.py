@@ -19,7 +19,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.check.footprint import Access, expand
+from tilewright.isa.check.footprint import OperandAccess, expand
 from tilewright.isa.check.order_kernel import FULL, find_clocks, find_unordered
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, require
@@ -55,7 +55,7 @@ class Hazard:
 
     kind: HazardKind
     instruction: int
-    access: Access
+    access: OperandAccess
     word: int
     earlier: int = -1
     count: int = -1
@@ -100,7 +100,7 @@ def _engine_numbers(instructions: Sequence[Instruction]) -> Integers:
 
 def find_hazards(
     program: Program,
-    accesses: Sequence[tuple[Access, ...]],
+    accesses: Sequence[tuple[OperandAccess, ...]],
     clocks: NDArray[np.int32],
     initialised: Mapping[str, int],
     expected: Sequence[Integers],
@@ -164,7 +164,7 @@ def _unwritten(pieces: _Pieces, expected: range, rows: _Rows, touched: NDArray[n
 
 
 def _hazard(
-    index: int, access: Access, kind: int, by: int, count: int, word: int, by_engine: Sequence[Integers]
+    index: int, access: OperandAccess, kind: int, by: int, count: int, word: int, by_engine: Sequence[Integers]
 ) -> Hazard:
     """One hazard, from a row of `find_unordered`."""
     from tilewright.isa.check.order_kernel import READ
@@ -178,7 +178,7 @@ def _hazard(
     return Hazard(what, index, access, word, earlier, count)
 
 
-def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
+def _adds_to_sums(instruction: Instruction, access: OperandAccess) -> bool:
     """True for the one read that needs no wait for its own engine: the array keeps the order of its sums."""
     is_sum = not access.is_write and access.operand == instruction.format.destination.name
     return is_sum and facet_of(instruction.engine.template).adds_in_memory
@@ -206,7 +206,7 @@ class _Pieces:
 
     @staticmethod
     def of(
-        accesses: Sequence[tuple[Access, ...]], initialised: Mapping[str, int], expected: Sequence[Integers]
+        accesses: Sequence[tuple[OperandAccess, ...]], initialised: Mapping[str, int], expected: Sequence[Integers]
     ) -> _Pieces:
         flat = list(chain.from_iterable(accesses))
         places = [access.place for access in flat] + ["outputs"] * len(expected)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tilewright.isa.errors import did_you_mean
 from tilewright.isa.files.keys import COPY_KEYS, USUAL_KINDS
-from tilewright.isa.files.reader import Reader
+from tilewright.isa.files.reader import ValueReader
 from tilewright.isa.files.yaml_tree import Tree
 
 PATH = "copies"
@@ -23,7 +23,7 @@ MEMORIES, ENGINES, INSTRUCTIONS = "memories", "engines", "instructions"
 Trees = Mapping[str, Tree]
 
 
-def with_copies(reader: Reader, top: Trees) -> Trees:
+def with_copies(reader: ValueReader, top: Trees) -> Trees:
     """The sections of a machine file with what `copies` adds to them, behind all else; notes what is wrong with it."""
     sections = {key: top[key] for key in (MEMORIES, ENGINES, INSTRUCTIONS) if key in top}
     if PATH not in top or len(sections) < 3 or not all(isinstance(tree.value, Mapping) for tree in sections.values()):
@@ -65,7 +65,7 @@ def _items(tree: Tree) -> tuple[Tree, ...]:
     return tree.value if isinstance(tree.value, tuple) else ()
 
 
-def _read(reader: Reader, engines: Trees, memories: Trees, name: str, tree: Tree) -> _Copy | None:
+def _read(reader: ValueReader, engines: Trees, memories: Trees, name: str, tree: Tree) -> _Copy | None:
     """A copy as the file says it; None if something is wrong with it."""
     before, path = reader.complaint_count, f"{PATH}.{name}"
     keys = reader.mapping(tree, path, COPY_KEYS)

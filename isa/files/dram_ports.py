@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.isa.files.reader import Reader
+from tilewright.isa.files.reader import ValueReader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.key_kinds import EngineKind
 from tilewright.isa.machine.engine import Direction, Engine, Template
@@ -14,7 +14,7 @@ PORTS = "dram.ports"
 
 
 def check_ports(
-    reader: Reader, engines: Mapping[str, Engine], ports: int, at_engines: Tree | None, at_dram: Tree | None
+    reader: ValueReader, engines: Mapping[str, Engine], ports: int, at_engines: Tree | None, at_dram: Tree | None
 ) -> None:
     """Every engine's port is there, every port has an engine or fetch, and at most one engine writes through each."""
     of_dma = [engine for engine in engines.values() if engine.template is Template.DMA]
@@ -37,7 +37,7 @@ def check_ports(
         reader.complain(at_ports.where, PORTS, message)
 
 
-def _check_stores(reader: Reader, engines: Sequence[Engine], at_engines: Tree | None) -> None:
+def _check_stores(reader: ValueReader, engines: Sequence[Engine], at_engines: Tree | None) -> None:
     stores: dict[int, list[str]] = {}
     for engine in engines:
         if engine.dma.direction is Direction.OUT:

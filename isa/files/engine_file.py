@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilewright.isa.errors import did_you_mean
 from tilewright.isa.files.keys import ENGINE_SECTIONS, ENGINES, OFF_CHIP, TEMPLATE, USUAL_KINDS
-from tilewright.isa.files.reader import Reader
+from tilewright.isa.files.reader import ValueReader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.key_kinds import EngineKind
 from tilewright.isa.machine.engine import MOST_ENGINES, Engine, Systolic
@@ -21,7 +21,7 @@ PATH = "engines"
 class EngineReader:
     """Reads engines one by one, noting complaints in the shared reader; `places` are the memories there are."""
 
-    def __init__(self, reader: Reader, places: Sequence[str], pipeline: Pipeline) -> None:
+    def __init__(self, reader: ValueReader, places: Sequence[str], pipeline: Pipeline) -> None:
         self._reader = reader
         self._places = places
         self._pipeline = pipeline

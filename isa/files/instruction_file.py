@@ -12,7 +12,7 @@ from tilewright.isa.files.instruction_context import Declarations, MachineSizes
 from tilewright.isa.files.instruction_operands import OperandReader, with_dram_elements
 from tilewright.isa.files.instruction_statement import StatementReader
 from tilewright.isa.files.keys import INSTRUCTION_KEYS, LOOP_BITS
-from tilewright.isa.files.reader import Reader
+from tilewright.isa.files.reader import ValueReader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import IntegerType
@@ -37,7 +37,7 @@ MAX_INSTRUCTION_BITS = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _InstructionEntry:
     """An instruction of one engine, as the file has it: `name` is what the file calls it, for all of its engines."""
 
     name: str
@@ -54,7 +54,7 @@ class _Entry:
 class InstructionReader:
     """Reads instructions one by one, noting complaints in the shared reader."""
 
-    def __init__(self, reader: Reader, machine: MachineSizes) -> None:
+    def __init__(self, reader: ValueReader, machine: MachineSizes) -> None:
         self._reader = reader
         self._machine = machine
         self._operands = OperandReader(reader, machine)
@@ -80,22 +80,22 @@ class InstructionReader:
             self._reader.complain(entry.tree.where, entry.path, message)
         return formats
 
-    def _entries(self, tree: Tree | None) -> list[_Entry]:
+    def _entries(self, tree: Tree | None) -> list[_InstructionEntry]:
         """The instructions that the machine has, one for each of their engines: those that `if` does not leave out."""
-        entries: list[_Entry] = []
+        entries: list[_InstructionEntry] = []
         for name, child in self._reader.open_mapping(tree, "instructions").items():
             path = f"instructions.{name}"
             keys = self._reader.mapping(child, path, INSTRUCTION_KEYS)
             if "if" in keys and self._reader.number(keys, path, "if", INSTRUCTION_KEYS) != 1:
                 continue
             first, *others = self._read_engines(keys.get("engine"), f"{path}.engine")
-            entries.append(_Entry(name, name, child, keys, first))
+            entries.append(_InstructionEntry(name, name, child, keys, first))
             others_keys = {key: value for key, value in keys.items() if key != "opcode"}
-            entries += [_Entry(name, f"{name}_{engine}", child, others_keys, engine) for engine in others]
+            entries += [_InstructionEntry(name, f"{name}_{engine}", child, others_keys, engine) for engine in others]
         self._check_mnemonics(entries)
         return entries
 
-    def _check_mnemonics(self, entries: Sequence[_Entry]) -> None:
+    def _check_mnemonics(self, entries: Sequence[_InstructionEntry]) -> None:
         named = {entry.name for entry in entries}
         for entry in entries:
             if entry.mnemonic != entry.name and entry.mnemonic in named:
@@ -116,7 +116,7 @@ class InstructionReader:
             self._reader.complain(tree.where, path, f"unknown engine {name!r}{hint}; expected {', '.join(engines)}")
         return [engines.get(name)]
 
-    def _opcodes(self, entries: Sequence[_Entry]) -> Iterator[int]:
+    def _opcodes(self, entries: Sequence[_InstructionEntry]) -> Iterator[int]:
         """The opcode of each entry: what it says, or the next that no entry says."""
         chosen = {
             entry.mnemonic: self._reader.number(entry.keys, entry.path, "opcode", INSTRUCTION_KEYS)
@@ -136,7 +136,7 @@ class InstructionReader:
             taken[opcode] = entry.mnemonic
             yield opcode
 
-    def _read_instruction(self, entry: _Entry, opcode: int) -> InstructionFormat | None:
+    def _read_instruction(self, entry: _InstructionEntry, opcode: int) -> InstructionFormat | None:
         engine = entry.engine
         if engine is None or self._uses_faulty_memory(entry):
             return None
@@ -162,14 +162,14 @@ class InstructionReader:
         self._reader.names.clear()
         self._reader.names.update(names)
 
-    def _uses_faulty_memory(self, entry: _Entry) -> bool:
+    def _uses_faulty_memory(self, entry: _InstructionEntry) -> bool:
         sides = [entry.keys[key].value for key in ("from", "to", "imm") if key in entry.keys]
         texts = [str(child.value) for side in sides if isinstance(side, Mapping) for child in side.values()]
         texts += [str(entry.keys[key].value) for key in ("do",) if key in entry.keys]
         faulty = "|".join(self._machine.faulty_memories)
         return bool(faulty) and any(re.search(rf"\b({faulty})\b", text) for text in texts)
 
-    def _read_declarations(self, entry: _Entry, engine: Engine) -> Declarations | None:
+    def _read_declarations(self, entry: _InstructionEntry, engine: Engine) -> Declarations | None:
         """What the statement may use, or None when something is wrong with it, or there is no statement."""
         keys, path, before = entry.keys, entry.path, self._reader.complaint_count
         loops = self._read_loops(keys, path)
@@ -212,7 +212,7 @@ class InstructionReader:
         if len(tree.value) != 1:
             self._reader.complain(tree.where, path, "an instruction has exactly one destination")
 
-    def _check_names(self, entry: _Entry, operands: Sequence[str], immediates: Sequence[str]) -> None:
+    def _check_names(self, entry: _InstructionEntry, operands: Sequence[str], immediates: Sequence[str]) -> None:
         """Operands and immediates need names of their own: fields and assembly text are named after them."""
         names = [*operands, *immediates]
         where, path = entry.tree.where, entry.path
@@ -227,7 +227,7 @@ class InstructionReader:
                 message = f"{name!r} is the name of every instruction's own fields; choose another"
                 self._reader.complain(where, path, message)
 
-    def _check_all_used(self, entry: _Entry, statement: Statement) -> None:
+    def _check_all_used(self, entry: _InstructionEntry, statement: Statement) -> None:
         used = {node.name for node in walk(statement.expr)}
         for key in ("from", "imm"):
             for name, child in self._reader.open_mapping(entry.keys.get(key), entry.path).items():
@@ -236,7 +236,7 @@ class InstructionReader:
                     self._reader.complain(child.where, f"{entry.path}.{key}.{name}", message)
 
     def _format(
-        self, entry: _Entry, opcode: int, engine: Engine, declared: Declarations, statement: Statement
+        self, entry: _InstructionEntry, opcode: int, engine: Engine, declared: Declarations, statement: Statement
     ) -> InstructionFormat:
         fields = lay_out_fields(
             opcode,
@@ -264,7 +264,7 @@ class InstructionReader:
             fields=fields,
         )
 
-    def _check_format(self, entry: _Entry, format: InstructionFormat) -> None:
+    def _check_format(self, entry: _InstructionEntry, format: InstructionFormat) -> None:
         """Complain of what the engine cannot do, and of an instruction that is too long."""
         machine = self._machine
         if machine.is_array_known:

@@ -11,7 +11,7 @@ from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.expression import MAX_EXPRESSION_CHARACTERS, evaluate_node
 from tilewright.isa.files.instruction_context import MachineSizes
 from tilewright.isa.files.keys import FIELD_BITS, OPERAND
-from tilewright.isa.files.reader import Reader
+from tilewright.isa.files.reader import ValueReader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import IntegerType, parse_integer_type
 from tilewright.isa.machine.encoding import Operand
@@ -22,7 +22,7 @@ from tilewright.isa.machine.memory import BYTE, BYTE_BITS, DRAM, integer_element
 class OperandReader:
     """Reads operands, noting complaints in the shared reader."""
 
-    def __init__(self, reader: Reader, machine: MachineSizes) -> None:
+    def __init__(self, reader: ValueReader, machine: MachineSizes) -> None:
         self._reader = reader
         self._machine = machine
 

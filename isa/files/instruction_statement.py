@@ -8,7 +8,7 @@ from math import prod
 from tilewright.isa.errors import IsaError, short
 from tilewright.isa.files.instruction_context import Declarations, MachineSizes
 from tilewright.isa.files.keys import STATEMENT
-from tilewright.isa.files.reader import Reader
+from tilewright.isa.files.reader import ValueReader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.expressions import Expr, Scope
 from tilewright.isa.language.numeric import IntegerType, Interval
@@ -22,7 +22,7 @@ from tilewright.isa.templates.table import facet_of
 class StatementReader:
     """Reads statements, noting complaints in the shared reader."""
 
-    def __init__(self, reader: Reader, machine: MachineSizes) -> None:
+    def __init__(self, reader: ValueReader, machine: MachineSizes) -> None:
         self._reader = reader
         self._machine = machine
 

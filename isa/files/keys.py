@@ -17,10 +17,10 @@ from tilewright.isa.key_kinds import (
     EngineKind,
     Instances,
     Key,
+    KeyMapping,
     Names,
-    Section,
     TypeName,
-    Whole,
+    WholeNumber,
     Word,
     Words,
 )
@@ -42,18 +42,22 @@ ARRAY_KEYS = {
 }
 
 DRAM_KEYS = {
-    "bus_bytes": Key(Whole(1, 128, is_power_of_two=True), "Bytes that an AXI4 port moves in a cycle: a power of two."),
-    "latency_cycles": Key(Whole(1, 10_000), "Cycles from a read's address to its first beat, on an idle memory."),
-    "outstanding_beats": Key(Whole(BURST_BEATS, 4096), "Beats of read data that each load engine asks for ahead."),
-    "offset_bits": Key(Whole(12, 40), "Width of a byte offset into a DRAM region."),
+    "bus_bytes": Key(
+        WholeNumber(1, 128, is_power_of_two=True), "Bytes that an AXI4 port moves in a cycle: a power of two."
+    ),
+    "latency_cycles": Key(WholeNumber(1, 10_000), "Cycles from a read's address to its first beat, on an idle memory."),
+    "outstanding_beats": Key(
+        WholeNumber(BURST_BEATS, 4096), "Beats of read data that each load engine asks for ahead."
+    ),
+    "offset_bits": Key(WholeNumber(12, 40), "Width of a byte offset into a DRAM region."),
     "ports": Key(
-        Whole(1, MOST_PORTS),
+        WholeNumber(1, MOST_PORTS),
         "AXI4 ports, each a bus of its own for the DMA engines that say its number; 1 if left out. Fetch is on port 0.",
         is_needed=False,
     ),
 }
 
-DEPTH = Whole(1, 1 << 24)
+DEPTH = WholeNumber(1, 1 << 24)
 """Words of an on-chip memory."""
 
 MEMORY_KEYS = {
@@ -63,10 +67,12 @@ MEMORY_KEYS = {
     ),
     "width": Key(SIZE, "Elements in a word."),
     "depth": Key(DEPTH, "Its size in words, a multiple of banks; or say kib.", is_needed=False),
-    "kib": Key(Whole(1, 1 << 16), "Its size in units of 1024 bytes, rounded down to whole words.", is_needed=False),
-    "banks": Key(Whole(1, 64), "Banks, each with ports of its own."),
+    "kib": Key(
+        WholeNumber(1, 1 << 16), "Its size in units of 1024 bytes, rounded down to whole words.", is_needed=False
+    ),
+    "banks": Key(WholeNumber(1, 64), "Banks, each with ports of its own."),
     "ports": Key(
-        Whole(1, MOST_MEMORY_PORTS),
+        WholeNumber(1, MOST_MEMORY_PORTS),
         "Ports of a bank: 2, one that reads and one that writes, if left out; 1 does either in a cycle.",
         is_needed=False,
     ),
@@ -77,16 +83,16 @@ MEMORY_KEYS = {
     ),
 }
 
-MEMORY = Section(MEMORY_KEYS, exactly_one_of=("depth", "kib"))
+MEMORY = KeyMapping(MEMORY_KEYS, exactly_one_of=("depth", "kib"))
 
 PIPELINE_KEYS = {
     "memory_output": Key(
-        Whole(0, 1),
+        WholeNumber(0, 1),
         "Registers behind each bank, before a word is chosen of those of several; 0 if left out.",
         is_needed=False,
     ),
     "halt": Key(
-        Whole(0, 1),
+        WholeNumber(0, 1),
         "Registers between run control and each unit: for what halts it, its faults and its counts; 0 if left out.",
         is_needed=False,
     ),
@@ -110,15 +116,15 @@ USUAL_KINDS = _usual_kinds()
 TEMPLATE = Word(tuple(template.value for template in Template))
 
 
-def _engine_section(kind: EngineKind) -> Section:
+def _engine_section(kind: EngineKind) -> KeyMapping:
     """The keys of an engine: its template, its queue, those of its kind, and what it reaches."""
     reads = OFF_CHIP if kind.direction is Direction.IN else ON_CHIP
     writes = OFF_CHIP if kind.direction is Direction.OUT else ON_CHIP
     about = f"What it is an instance of; may be left out of engines called {', '.join(USUAL_KINDS)}."
-    return Section(
+    return KeyMapping(
         {
             "template": Key(TEMPLATE, about, is_needed=False),
-            "queue": Key(Whole(1, 64), "Instructions that wait in its queue."),
+            "queue": Key(WholeNumber(1, 64), "Instructions that wait in its queue."),
             **facet_of(kind.template).keys(kind.direction),
             "reads": Key(reads, "Memories that it has read ports to."),
             "writes": Key(writes, "Memories that it has write ports to."),
@@ -126,7 +132,7 @@ def _engine_section(kind: EngineKind) -> Section:
     )
 
 
-ENGINE_SECTIONS: Mapping[EngineKind, Section] = {
+ENGINE_SECTIONS: Mapping[EngineKind, KeyMapping] = {
     EngineKind(template, direction): _engine_section(EngineKind(template, direction))
     for template in Template
     for direction in facet_of(template).directions
@@ -135,8 +141,8 @@ ENGINE_SECTIONS: Mapping[EngineKind, Section] = {
 
 ENGINES = Instances(ENGINE_SECTIONS, USUAL_KINDS)
 
-LOOP_BITS = Whole(1, 24)
-FIELD_BITS = Whole(1, 48)
+LOOP_BITS = WholeNumber(1, 24)
+FIELD_BITS = WholeNumber(1, 48)
 
 OPERAND = Word(
     pattern=rf"\s*([^\[\]]*\*\s*)?{NAME}\s*(\[[^\[\]]*\])?\s*(\sas\s+{NAME}\s*)?",
@@ -159,9 +165,11 @@ INSTRUCTION_KEYS = {
         Either((Word(), Words())),
         "The engine that runs it, or a list: the first one's instruction is called NAME, that of another NAME_ENGINE.",
     ),
-    "opcode": Key(Whole(0, (1 << OPCODE_BITS) - 1), "Its number; the next free one if left out.", is_needed=False),
+    "opcode": Key(
+        WholeNumber(0, (1 << OPCODE_BITS) - 1), "Its number; the next free one if left out.", is_needed=False
+    ),
     "if": Key(
-        Whole(0, 1),
+        WholeNumber(0, 1),
         "A condition such as rows == cols; a machine for which it is 0 does not have the instruction.",
         is_needed=False,
     ),
@@ -200,7 +208,7 @@ COPY_KEYS = {
     ),
 }
 
-PARAMETER = Whole(-(1 << 40), 1 << 40)
+PARAMETER = WholeNumber(-(1 << 40), 1 << 40)
 
 TAKEN_PARAMETERS = ("rows", "cols", "lanes")
 """Names that expressions may use without a parameter: the machine's own sizes."""
@@ -219,15 +227,15 @@ MACHINE_KEYS = {
         changes_values=True,
     ),
     "array": Key(
-        Section(ARRAY_KEYS),
+        KeyMapping(ARRAY_KEYS),
         "The sizes of systolic arrays that say none of their own; a machine without arrays needs it not.",
         is_needed=False,
     ),
     "lanes": Key(SIZE, "Elements of a word of tensors, and lanes of a vector engine that says no others."),
-    "wait_bits": Key(Whole(4, 32), "Width of a wait count: an engine runs fewer than 2**wait_bits instructions."),
-    "dram": Key(Section(DRAM_KEYS), "The memory behind the AXI4 bus."),
+    "wait_bits": Key(WholeNumber(4, 32), "Width of a wait count: an engine runs fewer than 2**wait_bits instructions."),
+    "dram": Key(KeyMapping(DRAM_KEYS), "The memory behind the AXI4 bus."),
     "fetch_beats": Key(
-        Whole(BURST_BEATS, 4096),
+        WholeNumber(BURST_BEATS, 4096),
         f"Beats of program that fetch holds; {USUAL_FETCH_BEATS} if left out.",
         is_needed=False,
     ),
@@ -237,7 +245,7 @@ MACHINE_KEYS = {
         is_needed=False,
     ),
     "pipeline": Key(
-        Section(PIPELINE_KEYS),
+        KeyMapping(PIPELINE_KEYS),
         "Further stages of the hardware, for a higher clock at some more cycles; none if left out.",
         is_needed=False,
     ),
@@ -246,9 +254,9 @@ MACHINE_KEYS = {
         ENGINES,
         "Engines by name, any number of each template: which memories each has ports to, and its queue.",
     ),
-    "instructions": Key(Names(Section(INSTRUCTION_KEYS)), "Instructions by mnemonic."),
+    "instructions": Key(Names(KeyMapping(INSTRUCTION_KEYS)), "Instructions by mnemonic."),
     "copies": Key(
-        Names(Section(COPY_KEYS)),
+        Names(KeyMapping(COPY_KEYS)),
         "Further engines like others, by name, each with memories of its own; instructions follow: NAME_ENGINE.",
         is_needed=False,
     ),

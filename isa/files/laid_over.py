@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tilewright.isa.files.keys import MACHINE_KEYS
 from tilewright.isa.files.yaml_tree import Tree, apply_override, merge, setting
-from tilewright.isa.key_kinds import Section
+from tilewright.isa.key_kinds import KeyMapping
 
 ENGINES, INSTRUCTIONS, ENGINE = "engines", "instructions", "engine"
 
 USUAL_SECTIONS = {
     name: frozenset(key.kind.keys)
     for name, key in MACHINE_KEYS.items()
-    if isinstance(key.kind, Section) and not any(inner.is_needed for inner in key.kind.keys.values())
+    if isinstance(key.kind, KeyMapping) and not any(inner.is_needed for inner in key.kind.keys.values())
 }
 """Sections of a machine that are there even where its file does not say them, with their keys."""
 

@@ -28,7 +28,7 @@ from tilewright.isa.files.keys import (
     PIPELINE_KEYS,
     TAKEN_PARAMETERS,
 )
-from tilewright.isa.files.reader import MOST_COMPLAINTS, Reader, TooManyComplaints
+from tilewright.isa.files.reader import MOST_COMPLAINTS, TooManyComplaints, ValueReader
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.engine import Engine, Systolic
@@ -80,7 +80,7 @@ class _Builder:
     """Walks the tree once, noting complaints; builds the machine only when there are none."""
 
     def __init__(self, tree: Tree, name: str) -> None:
-        self.reader = Reader()
+        self.reader = ValueReader()
         self._tree = tree
         self._name = name
         self._rounding = Rounding.EVEN

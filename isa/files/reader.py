@@ -9,7 +9,7 @@ from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.expression import evaluate, names_in
 from tilewright.isa.files.keys import QUOTED_NUMBER
 from tilewright.isa.files.yaml_tree import Tree, Where
-from tilewright.isa.key_kinds import NAME, Key, Whole
+from tilewright.isa.key_kinds import NAME, Key, WholeNumber
 from tilewright.isa.language.numeric import IntegerType, parse_integer_type
 
 LONGEST_COMPLAINT = 1000
@@ -24,7 +24,7 @@ class TooManyComplaints(Exception):
     """A reader has MOST_COMPLAINTS."""
 
 
-class Reader:
+class ValueReader:
     """Reads values and collects complaints; `names` are the parameters that expressions may use.
 
     `types` are those of memories' elements, by the memories' names.
@@ -81,7 +81,7 @@ class Reader:
     def number(self, children: Mapping[str, Tree], path: str, key: str, keys: Mapping[str, Key]) -> int:
         """As `integer`, for a key of the mapping at `path`."""
         kind = keys[key].kind
-        assert isinstance(kind, Whole)
+        assert isinstance(kind, WholeNumber)
         return self.integer(children.get(key), f"{path}.{key}" if path else key, kind)
 
     def number_or(
@@ -97,7 +97,7 @@ class Reader:
         uses = names_in(tree.value) if isinstance(tree.value, str) else frozenset()
         return bool(uses & self.faulty_names) or any(where == tree.where for where, _ in self._complaints)
 
-    def integer(self, tree: Tree | None, path: str, kind: Whole) -> int:
+    def integer(self, tree: Tree | None, path: str, kind: WholeNumber) -> int:
         """A number or expression; the kind's `low` stands in for one that is wrong or missing."""
         low, high = kind.low, kind.high
         if tree is None:

@@ -20,11 +20,11 @@ from tilewright.isa.key_kinds import (
     EngineKind,
     Instances,
     Key,
+    KeyMapping,
     Kind,
     Names,
-    Section,
     TypeName,
-    Whole,
+    WholeNumber,
     Word,
     Words,
 )
@@ -65,7 +65,7 @@ def schema_text() -> str:
 
 
 def _file(is_overlay: bool) -> Schema:
-    schema = _section(Section(MACHINE_KEYS), is_overlay)
+    schema = _section(KeyMapping(MACHINE_KEYS), is_overlay)
     extends = {"description": EXTENDS_ABOUT, "type": "string", "examples": list(shipped_machines())}
     schema["properties"] = {EXTENDS: extends, **schema["properties"]}
     return schema
@@ -98,7 +98,7 @@ def _is_type(name: str) -> bool:
 
 def _schema(kind: Kind, is_overlay: bool) -> Schema:
     match kind:
-        case Whole():
+        case WholeNumber():
             return {"anyOf": [_integer(kind), _EXPRESSION]}
         case Word():
             return _word(kind)
@@ -106,7 +106,7 @@ def _schema(kind: Kind, is_overlay: bool) -> Schema:
             return _words(kind)
         case TypeName():
             return _TYPE
-        case Section():
+        case KeyMapping():
             return _section(kind, is_overlay)
         case Names():
             return _names(kind, is_overlay)
@@ -118,7 +118,7 @@ def _schema(kind: Kind, is_overlay: bool) -> Schema:
             assert_never(kind)
 
 
-def _integer(kind: Whole) -> Schema:
+def _integer(kind: WholeNumber) -> Schema:
     if kind.is_power_of_two:
         return {"enum": [1 << bit for bit in range(kind.high.bit_length()) if kind.low <= 1 << bit <= kind.high]}
     return {"type": "integer", "minimum": kind.low, "maximum": kind.high}
@@ -151,7 +151,7 @@ def _name_pattern(pattern: str, excluded: tuple[str, ...]) -> str:
     return f"^(?!(?:{'|'.join(excluded)})$)(?:{pattern})$" if excluded else f"^(?:{pattern})$"
 
 
-def _section(kind: Section, is_overlay: bool) -> Schema:
+def _section(kind: KeyMapping, is_overlay: bool) -> Schema:
     properties = {name: _key(key, is_overlay) for name, key in kind.keys.items()}
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     needed = [name for name, key in kind.keys.items() if key.is_needed]
@@ -212,7 +212,7 @@ def _instances(kind: Instances, is_overlay: bool) -> Schema:
     }
 
 
-def _engine(of: EngineKind, section: Section, is_overlay: bool, says: bool) -> Schema:
+def _engine(of: EngineKind, section: KeyMapping, is_overlay: bool, says: bool) -> Schema:
     """An engine of a kind, which says its template or does not."""
     schema = _section(section, is_overlay)
     if says:

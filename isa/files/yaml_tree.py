@@ -94,7 +94,7 @@ def parse_yaml(text: str, file: str) -> Tree:
         raise IsaError(f"{file}: not YAML: {first_line}") from error
     if root is None:
         raise IsaError(f"{file}: is empty; expected a machine description")
-    return _Reader(file).tree(root, ())
+    return _TreeReader(file).tree(root, ())
 
 
 def _root(text: str) -> yaml.Node | None:
@@ -114,7 +114,7 @@ def _root(text: str) -> yaml.Node | None:
     raise AssertionError
 
 
-class _Reader:
+class _TreeReader:
     """Turns yaml's nodes into trees, counting them."""
 
     def __init__(self, file: str) -> None:

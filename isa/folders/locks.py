@@ -15,7 +15,7 @@ HOLDER = re.compile(rb"\d{0,10}\n?")
 """What we write into a lock's file: the number of the process that has it. Any other content is not ours."""
 
 
-class Taken(Exception):
+class LockTaken(Exception):
     """Another process has the lock; `holder` is its number, or what is known of it."""
 
     def __init__(self, holder: str) -> None:
@@ -41,7 +41,7 @@ def locked_at_once(path: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout as error:
-        raise Taken(_holder(path)) from error
+        raise LockTaken(_holder(path)) from error
     try:
         yield
     finally:

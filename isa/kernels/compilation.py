@@ -13,13 +13,13 @@ from numba.core.dispatcher import Dispatcher
 
 from tilewright.isa.kernels.fingerprint import OPTIONS, PART
 from tilewright.isa.kernels.machine_code import target_machine
-from tilewright.isa.kernels.store import Kept
+from tilewright.isa.kernels.store import StoredKernel
 
 LETTERS: dict[types.Type, str] = {types.int64: "q", types.uint64: "Q", types.boolean: "?"}
 """Results of functions, as `struct` reads them."""
 
 
-def compile_kernel(function: FunctionType, symbol: str, arguments: tuple[Any, ...]) -> Kept:
+def compile_kernel(function: FunctionType, symbol: str, arguments: tuple[Any, ...]) -> StoredKernel:
     """The machine code of a function for arguments like these, under the name `symbol`."""
     dispatcher = njit(**OPTIONS)(_with_parts(function, {}))
     signature = tuple(typeof(argument) for argument in arguments)
@@ -36,7 +36,7 @@ def compile_kernel(function: FunctionType, symbol: str, arguments: tuple[Any, ..
     _drop_unused(module)
     needed = [each.name for each in module.functions if each.is_declaration and not each.name.startswith("llvm.")]
     assert not needed, f"{symbol} calls {', '.join(needed)}"
-    return Kept(symbol, _letters(result.signature.return_type), target_machine().emit_object(module))
+    return StoredKernel(symbol, _letters(result.signature.return_type), target_machine().emit_object(module))
 
 
 def _with_parts(function: FunctionType, parts: dict[FunctionType, Dispatcher]) -> FunctionType:

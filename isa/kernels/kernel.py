@@ -49,7 +49,7 @@ class Kernel:
         self.function = function
         self.compiled = 0
         """For how many forms of arguments this process compiled it, where it found nothing on disk."""
-        self._entries: dict[tuple[object, ...], _Entry] = {}
+        self._entries: dict[tuple[object, ...], _CompiledEntry] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """What the function returns: None, an integer, a boolean, or a tuple of those."""
@@ -67,7 +67,7 @@ class Kernel:
         of_first: list[object] = []
         numbers: list[int] = []
         _flatten(first, of_first, numbers)
-        known: dict[tuple[object, ...], tuple[_Entry, ctypes.Array[ctypes.c_int64]]] = {}
+        known: dict[tuple[object, ...], tuple[_CompiledEntry, ctypes.Array[ctypes.c_int64]]] = {}
 
         def call(*others: Any) -> Any:
             form: list[object] = []
@@ -88,13 +88,13 @@ class Kernel:
     def _fingerprint(self) -> str:
         return fingerprint(self.function)
 
-    def _entry(self, form: tuple[object, ...], arguments: tuple[Any, ...]) -> _Entry:
+    def _entry(self, form: tuple[object, ...], arguments: tuple[Any, ...]) -> _CompiledEntry:
         """The code for a form of arguments."""
         if form not in self._entries:
             self._entries[form] = self._loaded(form, arguments)
         return self._entries[form]
 
-    def _loaded(self, form: tuple[object, ...], arguments: tuple[Any, ...]) -> _Entry:
+    def _loaded(self, form: tuple[object, ...], arguments: tuple[Any, ...]) -> _CompiledEntry:
         from tilewright.isa.kernels import machine_code  # loads LLVM
 
         source = Path(self.function.__code__.co_filename)
@@ -103,9 +103,9 @@ class Kernel:
         kept = store.find(source, key)
         if kept is None:
             kept = self._compile(source, key, arguments)
-        return _Entry(machine_code.function(kept.symbol, kept.code), kept.result)
+        return _CompiledEntry(machine_code.function(kept.symbol, kept.code), kept.result)
 
-    def _compile(self, source: Path, key: str, arguments: tuple[Any, ...]) -> store.Kept:
+    def _compile(self, source: Path, key: str, arguments: tuple[Any, ...]) -> store.StoredKernel:
         if sys.stderr.isatty():
             _say_once("compiling the inner loops of Tilewright, once: up to a minute")
         from tilewright.isa.kernels.compilation import compile_kernel  # loads numba
@@ -124,7 +124,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _CompiledEntry:
     """Compiled code for one form of arguments; `result` is its result's form in letters of `struct`."""
 
     function: Callable[[int, int], int]

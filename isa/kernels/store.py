@@ -19,7 +19,7 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredKernel:
     """Machine code as an object file, with the name of its function; `result`: its result, in letters of `struct`."""
 
     symbol: str
@@ -33,7 +33,7 @@ def key(name: str, parts: Sequence[str]) -> str:
     return f"{name}-{digest.hexdigest()[:24]}"
 
 
-def find(source: Path, key: str) -> Kept | None:
+def find(source: Path, key: str) -> StoredKernel | None:
     """What was kept for a kernel of a file, or None. A file that is not whole counts as none."""
     for folder in folders(source):
         try:
@@ -44,11 +44,11 @@ def find(source: Path, key: str) -> Kept | None:
         if hashlib.sha256(body).digest() == digest:
             head, _, code = body.partition(b"\n")
             symbol, result = json.loads(head)
-            return Kept(symbol, result, code)
+            return StoredKernel(symbol, result, code)
     return None
 
 
-def keep(source: Path, key: str, kept: Kept) -> None:
+def keep(source: Path, key: str, kept: StoredKernel) -> None:
     """Write what `find` reads, in one step, to the first folder that can be written to. Raises OSError if none can."""
     body = json.dumps([kept.symbol, kept.result]).encode() + b"\n" + kept.code
     fault: OSError | None = None

@@ -24,7 +24,7 @@ VALUE_DTYPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class NetworkValue:
     """An input or output of the whole network. A size that depends on data is None."""
 
     name: str
@@ -79,8 +79,8 @@ class Partitioned:
 
     machine: Machine
     segments: tuple[Segment, ...]
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[NetworkValue, ...]
+    outputs: tuple[NetworkValue, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
     images: int | None = None
 

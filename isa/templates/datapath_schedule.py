@@ -18,7 +18,7 @@ from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.timing import in_pipeline, operator_stages, operator_starts, statement_stages
 
 
-class End(Enum):
+class PipelineEnd(Enum):
     """The end of the pipeline from which stages are counted."""
 
     START = auto()
@@ -26,13 +26,13 @@ class End(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StagePlace:
     """Some stages behind the start of the pipeline, or before the result.
 
     One iteration enters the pipeline in a cycle, and one result leaves it: no two iterations are ever at one place.
     """
 
-    end: End
+    end: PipelineEnd
     distance: int
 
 
@@ -52,12 +52,12 @@ class Operation:
         return self.stage + operator_stages(self.expr)
 
     @property
-    def places(self) -> tuple[Place, Place]:
-        return Place(End.START, self.stage), Place(End.RESULT, self.before_result)
+    def places(self) -> tuple[StagePlace, StagePlace]:
+        return StagePlace(PipelineEnd.START, self.stage), StagePlace(PipelineEnd.RESULT, self.before_result)
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class UnusedAdder:
     """A value on its way through an adder that its format does not use: argument number `argument`, the other is 0.
 
     It comes out as it would come out of a register.
@@ -77,9 +77,9 @@ class Unit:
     """
 
     op: Op
-    place: Place
+    place: StagePlace
     operations: tuple[Operation, ...]
-    passes: tuple[Pass, ...] = ()
+    passes: tuple[UnusedAdder, ...] = ()
 
     @property
     def memory(self) -> str:
@@ -157,7 +157,7 @@ def _with_passes(unit: Unit, units: Sequence[Unit]) -> Unit:
     return replace(best, passes=(*best.passes, *_waiting(best, units)))
 
 
-def _passes(unit: Unit, place: Place, units: Sequence[Unit]) -> Iterator[Pass]:
+def _passes(unit: Unit, place: StagePlace, units: Sequence[Unit]) -> Iterator[UnusedAdder]:
     """Values that wait for a unit which takes this one's sums from other formats, and come from where its arguments do.
 
     They save the registers in which they would wait, and what would choose between them and a sum.
@@ -174,21 +174,23 @@ def _passes(unit: Unit, place: Place, units: Sequence[Unit]) -> Iterator[Pass]:
     for user, position in ((each, i) for each in units for i in range(len(each.operations[0].expr.args))):
         taken = {origin(each, position, each.stage) for each in user.operations}
         for each in user.operations:
-            stage = place.distance if place.end is End.START else each.stage + each.before_result - place.distance
+            stage = (
+                place.distance if place.end is PipelineEnd.START else each.stage + each.before_result - place.distance
+            )
             source = origin(each, position, stage)
             comes_out = (unit, each.stage - stage - 1)
             if each.format not in served and source in arguments and source is not None and comes_out in taken:
                 served.add(each.format)
-                yield Pass(each.format, each.expr.args[position], stage, arguments[source])
+                yield UnusedAdder(each.format, each.expr.args[position], stage, arguments[source])
 
 
-def _waiting(unit: Unit, units: Sequence[Unit]) -> Iterator[Pass]:
+def _waiting(unit: Unit, units: Sequence[Unit]) -> Iterator[UnusedAdder]:
     """Sources that wait, in formats that leave the adder idle, and that it takes as they come from other formats.
 
     They save the registers of a stage, if no format waits for the same source that cannot let it pass. The adder's
     other argument is 0 then, which is a gate for each bit: so only what is at least half as wide as the adder passes.
     """
-    if unit.place.end is not End.START:
+    if unit.place.end is not PipelineEnd.START:
         return
     later = [each for other in units for each in other.operations if each.stage > unit.place.distance]
     busy = {each.format for each in unit.operations} | {each.format for each in unit.passes}
@@ -196,7 +198,7 @@ def _waiting(unit: Unit, units: Sequence[Unit]) -> Iterator[Pass]:
         waiting = {each.format for each in later if source in map(_without_wires, each.expr.args)}
         if source.op is Op.SOURCE and 2 * source.range.bits >= unit.range.bits and not waiting & busy:
             busy |= waiting
-            yield from (Pass(format, source, unit.place.distance, position) for format in sorted(waiting))
+            yield from (UnusedAdder(format, source, unit.place.distance, position) for format in sorted(waiting))
 
 
 def _without_wires(expr: Expr) -> Expr:
@@ -204,7 +206,7 @@ def _without_wires(expr: Expr) -> Expr:
     return _without_wires(expr.args[0]) if expr.args and not operator_stages(expr) else expr
 
 
-def _unit(operations: Sequence[Operation], place: Place | None = None) -> Unit:
+def _unit(operations: Sequence[Operation], place: StagePlace | None = None) -> Unit:
     """A unit at the first operation's stage, or at a place."""
     return Unit(operations[0].expr.op, place or operations[0].places[0], tuple(operations))
 
@@ -215,7 +217,7 @@ def _by_place(operations: Sequence[Operation]) -> Iterator[Unit]:
     while left:
         places = dict.fromkeys(place for operation in left for place in operation.places)
         served = {place: _alike([each for each in left if place in each.places]) for place in places}
-        best = max(places, key=lambda place: (len(served[place]), place.end is End.START, -place.distance))
+        best = max(places, key=lambda place: (len(served[place]), place.end is PipelineEnd.START, -place.distance))
         yield _unit(served[best], best)
         left = [operation for operation in left if operation not in served[best]]
 

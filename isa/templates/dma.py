@@ -9,14 +9,14 @@ from math import lcm
 
 import numpy as np
 
-from tilewright.isa.key_kinds import Key, Whole
+from tilewright.isa.key_kinds import Key, WholeNumber
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.engine import Direction, Dma, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.templates.facet import Facet
-from tilewright.isa.templates.work import Access, Task, Work
+from tilewright.isa.templates.work import BlockAccess, Task, Work
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, dma_round_trip
 
 USUAL = {Direction.IN: Dma(Direction.IN, 4, 16, 2), Direction.OUT: Dma(Direction.OUT, 2, 2, 3)}
@@ -40,10 +40,10 @@ class DmaFacet(Facet):
             Direction.OUT: ("sent", "Parts of words, of a beat's size, that are read and not yet sent"),
         }[direction]
         about = {
-            "contexts": (Whole(2, 16), "Instructions that are started and not yet completed", usual.contexts),
-            "bursts": (Whole(1, 64), f"Bursts that are addressed and not all {bursts}", usual.bursts),
-            "beats": (Whole(1, 256), beats, usual.beats),
-            "port": (Whole(0, MOST_PORTS - 1), "The AXI port that it is on, one of dram.ports", usual.port),
+            "contexts": (WholeNumber(2, 16), "Instructions that are started and not yet completed", usual.contexts),
+            "bursts": (WholeNumber(1, 64), f"Bursts that are addressed and not all {bursts}", usual.bursts),
+            "beats": (WholeNumber(1, 256), beats, usual.beats),
+            "port": (WholeNumber(0, MOST_PORTS - 1), "The AXI port that it is on, one of dram.ports", usual.port),
         }
         return {
             key: Key(kind, f"{text}; {value} if left out.", is_needed=False)
@@ -73,12 +73,12 @@ class DmaFacet(Facet):
         words, there = task.iterations, dma_round_trip(machine)
         moving, port = max(beats, words), format.engine.dma.port
         if format.destination.memory == DRAM:
-            reads = Access(format.sources[0], words, 0, moving)
+            reads = BlockAccess(format.sources[0], words, 0, moving)
             stored = words * word_bytes
             return Work(moving, moving + there, (reads,), write_beats=beats, bytes_written=stored, port=port)
         busy = max(moving, bursts * there // format.engine.dma.bursts, beats * there // dram.outstanding_beats)
         complete = max(busy, moving + there)
-        writes = Access(format.destination, words, complete - busy, complete, is_write=True)
+        writes = BlockAccess(format.destination, words, complete - busy, complete, is_write=True)
         return Work(busy, complete, (writes,), read_beats=beats, port=port)
 
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:

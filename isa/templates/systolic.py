@@ -13,7 +13,7 @@ from tilewright.isa.machine.engine import Direction, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.isa.templates.facet import Facet
-from tilewright.isa.templates.work import Access, Task, Work
+from tilewright.isa.templates.work import BlockAccess, Task, Work
 from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_tile, mma_write
 
 _ROWS = Key(SIZE, "Its own rows, a multiple of lanes; those of `array` if left out.", is_needed=False)
@@ -64,10 +64,10 @@ class SystolicFacet(Facet):
         complete = busy + mma_write(array)
         added = vectors if task.adds else vectors - vectors // task.reduced
         accesses = (
-            Access(systolic_activations(format), vectors, 0, busy),
-            Access(systolic_weights(format), rows, 0, busy),
-            Access(format.destination, added, read, read + busy, is_first=True),
-            Access(format.destination, vectors, complete - busy, complete, is_write=True, is_first=True),
+            BlockAccess(systolic_activations(format), vectors, 0, busy),
+            BlockAccess(systolic_weights(format), rows, 0, busy),
+            BlockAccess(format.destination, added, read, read + busy, is_first=True),
+            BlockAccess(format.destination, vectors, complete - busy, complete, is_write=True, is_first=True),
         )
         return Work(busy, complete, accesses, vectors=vectors, weight_rows=rows)
 

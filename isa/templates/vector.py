@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.isa.errors import listed
-from tilewright.isa.key_kinds import SIZE, Key, Whole
+from tilewright.isa.key_kinds import SIZE, Key, WholeNumber
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTION_WORDS, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
@@ -17,11 +17,11 @@ from tilewright.isa.machine.products import adds_product, is_product
 from tilewright.isa.templates.datapath_schedule import bind, schedule
 from tilewright.isa.templates.facet import Facet
 from tilewright.isa.templates.systolic import systolic_weights
-from tilewright.isa.templates.work import Access, Task, Work
+from tilewright.isa.templates.work import BlockAccess, Task, Work
 from tilewright.isa.timing import pipeline_nodes, statement_stages, vec_beats, vec_rows, vec_write
 
 _RESULTS = Key(
-    Whole(1, 64),
+    WholeNumber(1, 64),
     "Results that may wait where the array writes too; enough for one each cycle if left out.",
     is_needed=False,
 )
@@ -68,8 +68,8 @@ class VectorFacet(Facet):
         format, beats, write = task.format, vec_beats(task.format), vec_write(task.format)
         iterations, reduced = task.iterations * beats, task.reduced * beats
         complete = iterations + write
-        reads = [Access(source, iterations, 0, iterations) for source in format.streams]
-        results = Access(format.destination, iterations // reduced, write + reduced - 1, complete, is_write=True)
+        reads = [BlockAccess(source, iterations, 0, iterations) for source in format.streams]
+        results = BlockAccess(format.destination, iterations // reduced, write + reduced - 1, complete, is_write=True)
         return Work(iterations, complete, (*reads, results), iterations=iterations)
 
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:

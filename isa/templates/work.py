@@ -35,7 +35,7 @@ class Task:
         return prod(trip for loop, trip in zip(self.format.loops, self.trips, strict=True) if loop.is_reduce)
 
 
-class Access(NamedTuple):
+class BlockAccess(NamedTuple):
     """So many reads or writes of an operand's block, from cycle `begin` after the start to before `end`."""
 
     operand: Operand
@@ -56,7 +56,7 @@ class Work:
 
     busy: int
     complete: int
-    accesses: tuple[Access, ...] = ()  # to memories on chip, without those of single elements by lanes
+    accesses: tuple[BlockAccess, ...] = ()  # to memories on chip, without those of single elements by lanes
     vectors: int = 0  # through an array
     weight_rows: int = 0  # into it
     iterations: int = 0  # of a vector engine

@@ -27,7 +27,7 @@ HEADER = "| network | other layers | depthwise layers | both | cycles measured |
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ProductLayer:
     """A convolution or a dense layer: its window, its weights as a matrix, and its elements before and after."""
 
     name: str
@@ -55,7 +55,7 @@ class Layer:
         return self.read + self.made + self.made * height // results
 
 
-def layers(name: str) -> Iterator[Layer]:
+def layers(name: str) -> Iterator[ProductLayer]:
     """The layers of a network that the array computes."""
     graph = onnx.shape_inference.infer_shapes(float_network(name)).graph
     shapes = {
@@ -70,7 +70,9 @@ def layers(name: str) -> Iterator[Layer]:
         groups = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
         height, width = weights[2:] if len(weights) == 4 else (1, 1)
         inner = prod(weights[1:])
-        yield Layer(node.name, (height, width), inner, result[1], groups == result[1], prod(source), prod(result))
+        yield ProductLayer(
+            node.name, (height, width), inner, result[1], groups == result[1], prod(source), prod(result)
+        )
 
 
 def row(name: str, machine: Machine, show_layers: bool) -> str:

@@ -80,7 +80,7 @@ def prefill(builder: Builder, sizes: Decoder, tokens: int) -> onnx.ModelProto:
     x = builder.input("embeddings", tokens, sizes.features)
     cos, sin = (table[:tokens][None, None] for table in turns(sizes, tokens))
     later = np.where(np.triu(np.ones((tokens, tokens)), 1) > 0, np.finfo(np.float32).min, 0)
-    places = _Places(
+    places = _TokenPlaces(
         builder.constant("cos", cos), builder.constant("sin", sin), builder.constant("mask", later[None, None])
     )
     for layer in range(sizes.layers):
@@ -96,7 +96,7 @@ def step(builder: Builder, sizes: Decoder, length: int) -> onnx.ModelProto:
     """
     x = builder.input("embeddings", 1, sizes.features)
     cos, sin = (builder.input(name, 1, 1, sizes.width) for name in ("cos", "sin"))
-    places = _Places(cos, sin, builder.input("mask", 1, 1, length + 1))
+    places = _TokenPlaces(cos, sin, builder.input("mask", 1, 1, length + 1))
     results = {}
     for layer in range(sizes.layers):
         cache = _Cache(*(builder.input(f"{what}{layer}", sizes.sources, length, sizes.width) for what in CACHED))
@@ -152,7 +152,7 @@ def step_samples(
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _TokenPlaces:
     """What depends on where tokens stand."""
 
     cos: Value
@@ -169,7 +169,7 @@ class _Cache:
 
 
 def _layer(
-    builder: Builder, name: str, x: Value, sizes: Decoder, places: _Places, cache: _Cache | None
+    builder: Builder, name: str, x: Value, sizes: Decoder, places: _TokenPlaces, cache: _Cache | None
 ) -> tuple[Value, _Cache]:
     """Attention and two linear layers; and the tokens' own keys and values."""
     read = builder.rms_norm(f"{name}.attention.norm", x)
@@ -184,7 +184,7 @@ def _logits(builder: Builder, x: Value, sizes: Decoder) -> Value:
 
 
 def _attention(
-    builder: Builder, name: str, source: Value, sizes: Decoder, places: _Places, cache: _Cache | None
+    builder: Builder, name: str, source: Value, sizes: Decoder, places: _TokenPlaces, cache: _Cache | None
 ) -> tuple[Value, _Cache]:
     """softmax(q kᵀ / √d + mask) v for each head, q and k turned by their places, and a linear layer."""
     q = _turned(builder, f"{name}.q", _heads(builder, f"{name}.q", source, sizes, sizes.heads), places)
@@ -210,7 +210,7 @@ def _heads(builder: Builder, name: str, source: Value, sizes: Decoder, heads: in
     return builder.transpose(f"{name}.heads", split, (0, 2, 1, 3))
 
 
-def _turned(builder: Builder, name: str, source: Value, places: _Places) -> Value:
+def _turned(builder: Builder, name: str, source: Value, places: _TokenPlaces) -> Value:
     """Each pair of features, which are half a head apart, turned by the angle of its place and pair."""
     first, second = builder.split(f"{name}.halves", source, 2, axis=3)
     swapped = builder.concat(f"{name}.swapped", builder.negative(second), first, axis=3)

@@ -31,7 +31,7 @@ MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompileFigures:
     """What compiling took, and what came out; sizes in bytes."""
 
     seconds: float
@@ -74,7 +74,7 @@ def main() -> None:
 def _line(name: str, folder: Path, isa: str, overrides: Sequence[str]) -> str:
     try:
         size = _in_own_process("make", name, folder, isa, overrides)
-        compiled = Compiled(**_in_own_process("compile", name, folder, isa, overrides))
+        compiled = CompileFigures(**_in_own_process("compile", name, folder, isa, overrides))
     except subprocess.CalledProcessError as error:
         return f"{name:18} {error.stderr.strip().splitlines()[-1]}"
     try:
@@ -123,7 +123,7 @@ def _compile(name: str, folder: Path, isa: str, overrides: Sequence[str]) -> dic
     seconds = process_time() - start
     program.save(_binary(folder))
     size = _binary(folder).stat().st_size
-    return asdict(Compiled(seconds, _peak(), size, len(program.host_nodes)))
+    return asdict(CompileFigures(seconds, _peak(), size, len(program.host_nodes)))
 
 
 def _simulate(name: str, folder: Path, isa: str, overrides: Sequence[str]) -> dict[str, float]:

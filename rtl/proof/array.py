@@ -14,7 +14,7 @@ from tilewright.isa.templates.systolic import is_transposing
 from tilewright.rtl.arrays import factor_types
 from tilewright.rtl.proof.datapath import without_products
 from tilewright.rtl.proof.meaning import as_integer
-from tilewright.rtl.proof.netlist import Run, netlist
+from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.product import PRODUCT
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.systolic import SystolicArray
@@ -49,7 +49,7 @@ def array(rows: int, cols: int, activation: IntegerType, weight: IntegerType, ca
     return Subject(without_products(netlist(unit)), [claim])
 
 
-def _goals(unit: SystolicArray, run: Run) -> Iterator[Goal]:
+def _goals(unit: SystolicArray, run: NetlistRun) -> Iterator[Goal]:
     least = unit.WEIGHT_LEAD
     for lead in range(least, least + 3):
         for gap in range(1, 4):
@@ -57,7 +57,9 @@ def _goals(unit: SystolicArray, run: Run) -> Iterator[Goal]:
                 yield from _schedule_goals(unit, run, lead, gap, transposed)
 
 
-def _schedule_goals(unit: SystolicArray, run: Run, lead: int, gap: int, transposed: tuple[bool, ...]) -> Iterator[Goal]:
+def _schedule_goals(
+    unit: SystolicArray, run: NetlistRun, lead: int, gap: int, transposed: tuple[bool, ...]
+) -> Iterator[Goal]:
     """The first tile's row 0 comes in cycle 0, its first vector `lead` later, the next row 0 `gap` after that."""
     begins = [0, max(unit.rows, lead + gap)]  # a row comes each cycle
     firsts = [begin + lead for begin in begins]
@@ -84,7 +86,7 @@ def _schedule_goals(unit: SystolicArray, run: Run, lead: int, gap: int, transpos
 
 
 def _products(
-    unit: SystolicArray, run: Run, column: int, cycle: int, begin: int, is_transposed: bool
+    unit: SystolicArray, run: NetlistRun, column: int, cycle: int, begin: int, is_transposed: bool
 ) -> list[z3.BitVecRef]:
     """Of each of the vector's elements and the weight of the tile whose row 0 came in cycle `begin`."""
     found = []
@@ -101,14 +103,14 @@ def in_range(value: z3.BitVecRef, interval: Interval) -> z3.BoolRef:
     return z3.And(value >= interval.low, value <= interval.high)
 
 
-def _part(run: Run, name: str, index: int, count: int, cycle: int) -> z3.BitVecRef:
+def _part(run: NetlistRun, name: str, index: int, count: int, cycle: int) -> z3.BitVecRef:
     """Element of an array of equal ones."""
     whole = run.at(name, cycle)
     size = whole.size() // count
     return z3.Extract((index + 1) * size - 1, index * size, whole)
 
 
-def _sum(unit: SystolicArray, run: Run, column: int, cycle: int) -> z3.BitVecRef:
+def _sum(unit: SystolicArray, run: NetlistRun, column: int, cycle: int) -> z3.BitVecRef:
     """The sum of a column as an integer."""
     whole = as_integer(_part(run, "sums", column, unit.cols, cycle), unit.partial_sum(unit.rows).is_signed)
     return z3.Extract(_sum_bits(unit) - 1, 0, whole)

@@ -11,7 +11,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import assembly_bytes, program_unit_bytes
 from tilewright.rtl.assembler import Assembler
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
-from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
 
@@ -23,7 +23,7 @@ def assembler(machine: Machine) -> Subject:
     return Subject(netlist(Assembler(machine)), claims_of_whole({claim: partial(_goals, machine)}, METHOD))
 
 
-def _goals(machine: Machine, nets: Part) -> list[Goal]:
+def _goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
     """The units that are held are those of the window from the lowest on, oldest first.
 
     Assumed: dispatch takes no instruction with an unknown opcode, and a beat has no more units than it is wide.

@@ -13,7 +13,7 @@ from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 from tilewright.rtl.bus import ADDRESS_BITS
 from tilewright.rtl.proof.engine import INDUCTIVE
 from tilewright.rtl.proof.nest import walker_claims
-from tilewright.rtl.proof.netlist import Run, netlist
+from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.numbers import natural, number, signed
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.runs import Bursts
@@ -32,17 +32,17 @@ def bursts_of(machine: Machine, engine: Engine) -> Subject:
     return Subject(netlist(bursts), [*claims, *walker_claims(bursts.walker, f"{engine} runs", "walker.")])
 
 
-def offset_of(run: Run, cycle: int = 0) -> z3.BitVecRef:
+def offset_of(run: NetlistRun, cycle: int = 0) -> z3.BitVecRef:
     """The first byte of the current burst in its region."""
     return signed(run.at("offset", cycle))
 
 
-def done_of(run: Run, cycle: int = 0) -> z3.BitVecRef:
+def done_of(run: NetlistRun, cycle: int = 0) -> z3.BitVecRef:
     """The bytes of the current run before the current burst."""
     return natural(run.at("run_bytes", cycle)) - natural(run.at("left", cycle))
 
 
-def invariant(machine: Machine, run: Run, cycle: int = 0) -> z3.BoolRef:
+def invariant(machine: Machine, run: NetlistRun, cycle: int = 0) -> z3.BoolRef:
     """What the registers say of an active burst: where it is, what its run and its region have left, and its size."""
     bus = machine.dram.bus_bytes
     offset, left, size = offset_of(run, cycle), natural(run.at("left", cycle)), natural(run.at("size", cycle))
@@ -72,7 +72,7 @@ def invariant(machine: Machine, run: Run, cycle: int = 0) -> z3.BoolRef:
     )
 
 
-def region_of(machine: Machine, run: Run, cycle: int = 0) -> tuple[z3.BitVecRef, z3.BitVecRef]:
+def region_of(machine: Machine, run: NetlistRun, cycle: int = 0) -> tuple[z3.BitVecRef, z3.BitVecRef]:
     """Base and limit of the current instruction's region, as the host set them."""
     region, regions = run.at("region", cycle), run.at("regions", cycle)
     entry = regions.size() // len(REGIONS)
@@ -86,7 +86,7 @@ def region_of(machine: Machine, run: Run, cycle: int = 0) -> tuple[z3.BitVecRef,
     return base, limit
 
 
-def known_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
+def known_goals(machine: Machine, bursts: Bursts, run: NetlistRun) -> list[Goal]:
     """The registers say so after reset, and from cycle to cycle: what a step takes was worked out before it."""
     known = z3.Or(*(is_format(format, run) for format in bursts.formats))
     used = [
@@ -100,12 +100,12 @@ def known_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
     ]
 
 
-def is_free(run: Run) -> z3.BoolRef:
+def is_free(run: NetlistRun) -> z3.BoolRef:
     """No instruction is active, or its last burst is stepped over."""
     return z3.Or(z3.Not(run.holds("is_active", 0)), z3.And(run.holds("step", 0), run.holds("is_last", 0)))
 
 
-def legal_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
+def legal_goals(machine: Machine, bursts: Bursts, run: NetlistRun) -> list[Goal]:
     """No burst is empty, crosses 4 KiB or has too many beats; each is the longest of those."""
     given = [invariant(machine, run), run.holds("is_active", 0)]
     bus, told = machine.dram.bus_bytes, run.at("request", 0)
@@ -134,7 +134,7 @@ def legal_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
     ]
 
 
-def region_goals(machine: Machine, run: Run) -> list[Goal]:
+def region_goals(machine: Machine, run: NetlistRun) -> list[Goal]:
     """A burst is a fault exactly if one of its bytes is outside; one that is not is at the region's base + offset.
 
     Bases are those of pages, whose lower bits the host's registers do not hold.
@@ -156,7 +156,7 @@ def region_goals(machine: Machine, run: Run) -> list[Goal]:
     ]
 
 
-def cover_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
+def cover_goals(machine: Machine, bursts: Bursts, run: NetlistRun) -> list[Goal]:
     """A run starts at its first byte; each burst begins where the one before ended; the run ends with its last byte."""
     step, start = run.holds("step", 0), run.holds("start", 0)
     active, ends = run.holds("is_active", 0), run.holds("is_last", 0)
@@ -183,7 +183,7 @@ def cover_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
     ]
 
 
-def start_goal(machine: Machine, format: InstructionFormat, run: Run) -> Goal:
+def start_goal(machine: Machine, format: InstructionFormat, run: NetlistRun) -> Goal:
     """At the start of a format's instruction: its runs have all bytes of the innermost loop, or of one word."""
     word, bits = machine.memories[chip_operand(format).memory].word_bytes, run.at("instruction", 0)
     operand, innermost = dram_operand(format), format.loops[-1].name
@@ -199,7 +199,7 @@ def start_goal(machine: Machine, format: InstructionFormat, run: Run) -> Goal:
     return Goal(f"start of {format.mnemonic}", [run.holds("start", 0), is_free(run), is_format(format, run)], wanted)
 
 
-def is_format(format: InstructionFormat, run: Run) -> z3.BoolRef:
+def is_format(format: InstructionFormat, run: NetlistRun) -> z3.BoolRef:
     """The instruction at the input has a format's opcode; dispatch lets no other through."""
     opcode = format.field(OPCODE)
     high = opcode.low_bit + opcode.type.bits - 1

@@ -7,7 +7,7 @@ import z3
 from tilewright.isa.timing import BURST_BEATS
 from tilewright.rtl.beats import Window
 from tilewright.rtl.proof.engine import claims_of_whole
-from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
 
@@ -22,7 +22,7 @@ def byte(bits: z3.BitVecRef, position: int) -> z3.BitVecRef:
 def window(beat_bytes: int, put_step: int = 1, take_step: int = 1) -> Subject:
     """Its user takes no more bytes than it has, and puts no more than there is room for, in multiples of the steps."""
 
-    def goals(nets: Part) -> list[Goal]:
+    def goals(nets: SubmoduleNets) -> list[Goal]:
         return _window_goals(nets, beat_bytes, put_step, take_step)
 
     unit = Window(beat_bytes, put_step, take_step)
@@ -31,7 +31,7 @@ def window(beat_bytes: int, put_step: int = 1, take_step: int = 1) -> Subject:
     return Subject(netlist(unit), claims_of_whole({claim: goals}))
 
 
-def _window_goals(nets: Part, beat_bytes: int, put_step: int, take_step: int) -> list[Goal]:
+def _window_goals(nets: SubmoduleNets, beat_bytes: int, put_step: int, take_step: int) -> list[Goal]:
     """The bytes that are held are those of the ring from the head on, oldest first; the tail is behind the last."""
     capacity = 2 * beat_bytes
     names = ("count", "head", "tail", "put_first", "data_first")
@@ -87,13 +87,13 @@ def _window_goals(nets: Part, beat_bytes: int, put_step: int, take_step: int) ->
     ]
 
 
-def burst_size(burst: Part, bus_bytes: int) -> z3.BitVecRef:
+def burst_size(burst: SubmoduleNets, bus_bytes: int) -> z3.BitVecRef:
     """Bytes of a burst as the data side has it, from its first byte in the first beat to its last in the last."""
     first_byte, last_byte, last_beat = (burst.natural(name) for name in ("first_byte", "last_byte", "last_beat"))
     return last_beat * bus_bytes + last_byte + 1 - first_byte
 
 
-def cursor_goals(cursor: Part, bus_bytes: int, steps: z3.BoolRef) -> list[Goal]:
+def cursor_goals(cursor: SubmoduleNets, bus_bytes: int, steps: z3.BoolRef) -> list[Goal]:
     """A burst's bytes in order: the first beat's from its first byte on, the others' from byte 0, no byte twice.
 
     Assumed of a burst: it has bytes, and it stays while its beats are counted.

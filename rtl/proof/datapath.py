@@ -20,7 +20,7 @@ from tilewright.rtl.layout import immediate_places
 from tilewright.rtl.proof.lane_tree import COMBINE, prove_lane_trees
 from tilewright.rtl.proof.meaning import REDUCE, Meaning, as_integer
 from tilewright.rtl.proof.narrowing import narrowing_goals, products, within
-from tilewright.rtl.proof.netlist import Netlist, Run, netlist
+from tilewright.rtl.proof.netlist import NetlistRun, SymbolicNetlist, netlist
 from tilewright.rtl.proof.product import PRODUCT, abstracted
 from tilewright.rtl.proof.result import Goal, Proof, prove
 
@@ -67,7 +67,9 @@ def prove_shared_elements(machine: Machine, engine: Engine) -> list[Proof]:
     return [prove_format(machine, lanes, hardware, position, LANES) for position in positions]
 
 
-def prove_format(machine: Machine, lane: VectorDatapath, hardware: Netlist, position: int, number: int = 0) -> Proof:
+def prove_format(
+    machine: Machine, lane: VectorDatapath, hardware: SymbolicNetlist, position: int, number: int = 0
+) -> Proof:
     format_ = lane.formats[position]
     multiplies = any(node.op in (Op.MUL, Op.DOT) for node in walk(format_.statement.expr))
     reduces = format_.statement.reduction is not None
@@ -88,7 +90,7 @@ class _Question:
     assumed of the others is what `VectorDatapath` asks of its user: none of them gives a result in the same cycle.
     """
 
-    def __init__(self, lane: VectorDatapath, hardware: Netlist, position: int, number: int = 0) -> None:
+    def __init__(self, lane: VectorDatapath, hardware: SymbolicNetlist, position: int, number: int = 0) -> None:
         self.lane = lane
         self.number = number  # of the lane, where the datapath has more than one
         self.position = position
@@ -100,7 +102,7 @@ class _Question:
             ("format", self.enters): position,
             ("valid", self.enters): 1,
         }
-        self.run = Run(hardware, self.fixed)
+        self.run = NetlistRun(hardware, self.fixed)
         self.given = self.alone()
         if self.parts > 1:  # no more parts come behind one than a word has
             self.given.append(z3.ULE(self.run.at("part", self.enters), self.parts - 1))
@@ -136,7 +138,7 @@ class _Question:
             value = self.step(meaning, node, name, cycle)
             # Over a group of any length that the trip counts allow, the value is in the reduction's range.
             given.append(within(value, node.range))
-            idle = Run(self.run.hardware, {("valid", self.enters): 0})
+            idle = NetlistRun(self.run.hardware, {("valid", self.enters): 0})
             kept = idle.at(name, cycle - 1) == idle.at(name, cycle)
             goals.append(Goal(f"{node} keeps its value without an iteration", [], kept))
         else:
@@ -173,7 +175,7 @@ class _Question:
         given = [*self.given, within(total, partial), self.run.holds("is_last", self.enters)]
         goals = [Goal(f"the value of {node}", given, after == total)]
         for control in ("valid", "is_last"):
-            idle = Run(self.run.hardware, {**self.fixed, (control, self.enters): 0})
+            idle = NetlistRun(self.run.hardware, {**self.fixed, (control, self.enters): 0})
             kept = idle.at(name, cycle - 1) == idle.at(name, cycle)
             goals.append(Goal(f"{node} keeps its value where {control} is 0", [], kept))
         return goals
@@ -213,7 +215,7 @@ class _Question:
             below = [z3.Extract(low - 1, 0, others)] if low else []
             value = z3.Concat(*above, value, *below) if above or below else value
         self.fixed[name, cycle] = value
-        self.run = Run(self.run.hardware, self.fixed)
+        self.run = NetlistRun(self.run.hardware, self.fixed)
 
     def look_up(self, node: Expr, index: z3.BitVecRef) -> z3.BitVecRef:
         """A node's element as the machine file means it: of the word `index` beyond the table's first."""
@@ -295,7 +297,7 @@ def elements_of(machine: Machine, memory: str, part: int = 0) -> z3.FuncDeclRef:
     return z3.Function(name, z3.BitVecSort(looked_up.address_bits), z3.BitVecSort(looked_up.element.bits))
 
 
-def without_products(hardware: Netlist) -> Netlist:
+def without_products(hardware: SymbolicNetlist) -> SymbolicNetlist:
     return dataclasses.replace(
         hardware,
         after={register: abstracted(value) for register, value in hardware.after.items()},

@@ -7,13 +7,13 @@ import z3
 from tilewright.isa.templates.dma import moved_word_bytes
 from tilewright.isa.timing import word_parts
 from tilewright.rtl.load import LoadEngine
-from tilewright.rtl.proof.netlist import Part
+from tilewright.rtl.proof.netlist import SubmoduleNets
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal
 from tilewright.rtl.store import StoreEngine
 
 
-def address_side_goals(nets: Part) -> list[Goal]:
+def address_side_goals(nets: SubmoduleNets) -> list[Goal]:
     """What the bursts' own proofs assume: an instruction is taken when they are done with the one before."""
     bursts = nets.part("bursts")
     active, ends = bursts.holds("is_active"), bursts.holds("is_last")
@@ -36,19 +36,19 @@ class DmaEngine:
         self.formats = engine.formats
         self._walking, self._is_active = walking, is_active
 
-    def is_format(self, nets: Part, name: str, position: int, cycle: int = 0) -> z3.BoolRef:
+    def is_format(self, nets: SubmoduleNets, name: str, position: int, cycle: int = 0) -> z3.BoolRef:
         return nets.at(name, cycle) == position if len(self.formats) > 1 else z3.BoolVal(True)
 
     def parts(self, position: int) -> int:
         """Of a word of a format."""
         return word_parts(moved_word_bytes(self.formats[position], self.machine), self.machine.dram.bus_bytes)
 
-    def place(self, nets: Part, cycle: int = 0, name: str = "place") -> z3.BitVecRef:
+    def place(self, nets: SubmoduleNets, cycle: int = 0, name: str = "place") -> z3.BitVecRef:
         """The part of its word that comes next, or another part's number; words of one part need no number for it."""
         one = all(self.parts(position) == 1 for position in range(len(self.formats)))
         return number(0) if one else nets.natural(f"{self._walking}.{name}", cycle)
 
-    def is_inside(self, nets: Part, cycle: int = 0) -> z3.BoolRef:
+    def is_inside(self, nets: SubmoduleNets, cycle: int = 0) -> z3.BoolRef:
         """The part that comes next is a word's first, or one that the word has."""
         place, insides = self.place(nets, cycle), [self.place(nets, cycle) == 0]
         for position in range(len(self.formats)):

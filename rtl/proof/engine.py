@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import z3
 
-from tilewright.rtl.proof.netlist import Part
+from tilewright.rtl.proof.netlist import SubmoduleNets
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Claim, Goal
 
 INDUCTIVE = "all inputs, inductive"
 
 
-def claims_of_whole(goals: Mapping[str, Callable[[Part], list[Goal]]], method: str = INDUCTIVE) -> list[Claim]:
+def claims_of_whole(goals: Mapping[str, Callable[[SubmoduleNets], list[Goal]]], method: str = INDUCTIVE) -> list[Claim]:
     """A claim for each function from a unit's nets to goals."""
 
-    def claim(what: str, of_nets: Callable[[Part], list[Goal]]) -> Claim:
+    def claim(what: str, of_nets: Callable[[SubmoduleNets], list[Goal]]) -> Claim:
         return Claim(what, method, lambda run: of_nets(run.whole()))
 
     return [claim(what, of_nets) for what, of_nets in goals.items()]
@@ -33,7 +33,7 @@ class Walking:
     starts: z3.BoolRef
     bits: z3.BitVecRef
     steps: z3.BoolRef
-    walker: Part
+    walker: SubmoduleNets
     is_active: Callable[[int], z3.BoolRef]
 
     def goals(self, given: Sequence[z3.BoolRef]) -> list[Goal]:
@@ -51,7 +51,7 @@ class Walking:
 
 
 def owed_goals(
-    nets: Part, in_hand: Callable[[int], Sequence[z3.BoolRef | z3.BitVecRef]], given: Sequence[z3.BoolRef] = ()
+    nets: SubmoduleNets, in_hand: Callable[[int], Sequence[z3.BoolRef | z3.BitVecRef]], given: Sequence[z3.BoolRef] = ()
 ) -> list[Goal]:
     """Instructions started and not retired are those `in_hand`; so no more retire than start, while not halted."""
 

@@ -12,7 +12,7 @@ from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, program_uni
 from tilewright.rtl.bus import FETCH, ReadChannel, read_channel_name, read_clients
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
-from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import natural, number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
 
@@ -20,14 +20,14 @@ BEATS = f"{INDUCTIVE}, only beats asked for come"
 
 
 def fetch(machine: Machine) -> Subject:
-    claims: dict[str, Callable[[Part], list[Goal]]] = {
+    claims: dict[str, Callable[[SubmoduleNets], list[Goal]]] = {
         "fetch: asks for every beat once, in order": partial(_ask_goals, machine),
         "fetch: has room for what it asks for": partial(_room_goals, machine),
     }
     return Subject(netlist(Fetch(machine), forgetful=("buffer",)), claims_of_whole(claims, BEATS))
 
 
-def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
+def _ask_goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
     """A program begins on a burst boundary, and every beat that has some of its bytes is asked for, and no other.
 
     Assumed: base and limit stay during a run, which begins in the cycle after a halt with none asked for.
@@ -77,7 +77,7 @@ def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
     return goals
 
 
-def _room_goals(machine: Machine, nets: Part) -> list[Goal]:
+def _room_goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
     """Beats reserved are those in the buffer and those on their way; the rest of the buffer is free."""
 
     def reserved_at(cycle: int) -> z3.BitVecRef:
@@ -113,7 +113,7 @@ MOST_OPEN = (1 << 16) - 1
 """No subordinate holds so many bursts."""
 
 
-def _channel_goals(clients: Sequence[str], nets: Part) -> list[Goal]:
+def _channel_goals(clients: Sequence[str], nets: SubmoduleNets) -> list[Goal]:
     """At most one request enters, that of the first client that asks; on the bus it stays until it is accepted.
 
     Beats are given to a client while a burst is open: accepted by the bus, and its last beat not taken. Beats that come

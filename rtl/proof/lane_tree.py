@@ -17,7 +17,7 @@ from tilewright.isa.templates.datapath_schedule import Unit, bind, schedule
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import integer_shape
 from tilewright.rtl.proof.meaning import as_integer, integer
-from tilewright.rtl.proof.netlist import Run, netlist
+from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.result import Goal, Proof, prove
 
 COMBINE: Mapping[Op, Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]] = {
@@ -39,7 +39,7 @@ def prove_lane_tree(unit: Unit, lanes: int, stages: int) -> Proof:
     tree = LaneTree(unit.op, lanes, stages, shape, integer_shape(unit.range))
 
     def goals() -> list[Goal]:
-        run = Run(netlist(tree))
+        run = NetlistRun(netlist(tree))
         word = run.at("values", 0)
         below = [
             as_integer(z3.Extract((lane + 1) * shape.width - 1, lane * shape.width, word), shape.signed)

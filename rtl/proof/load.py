@@ -15,7 +15,7 @@ from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.kept import keeps_fields, restored
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
-from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
 
@@ -24,7 +24,7 @@ CUT = ("bursts", "burst_queue", "packer.window")
 
 
 def load_engine(machine: Machine, engine: Engine) -> Subject:
-    unit = _Engine(LoadEngine(machine, engine))
+    unit = _LoadEngine(LoadEngine(machine, engine))
     claims = {
         "load: takes every beat once, in order": unit.beat_goals,
         "load: forms every word once, in order": unit.word_goals,
@@ -39,12 +39,12 @@ def load_engine(machine: Machine, engine: Engine) -> Subject:
     )
 
 
-class _Engine(DmaEngine):
+class _LoadEngine(DmaEngine):
     def __init__(self, engine: LoadEngine) -> None:
         super().__init__(engine, "packer", "is_packing")
         self.engine = engine
 
-    def part_bytes(self, nets: Part) -> z3.BitVecRef:
+    def part_bytes(self, nets: SubmoduleNets) -> z3.BitVecRef:
         """Of the part that is formed next: a beat's, or what is left of the word."""
         total, bus = number(0), self.machine.dram.bus_bytes
         for position, format in enumerate(self.formats):
@@ -53,7 +53,7 @@ class _Engine(DmaEngine):
             total = z3.If(self.is_format(nets, "packer.walker.walk", position), size, total)
         return total
 
-    def is_end(self, nets: Part) -> z3.BoolRef:
+    def is_end(self, nets: SubmoduleNets) -> z3.BoolRef:
         """The part that is formed next is its word's last."""
         ends = [
             z3.And(self.is_format(nets, "packer.walker.walk", position), self.place(nets) == self.parts(position) - 1)
@@ -61,13 +61,13 @@ class _Engine(DmaEngine):
         ]
         return z3.Or(*ends)
 
-    def is_known(self, nets: Part) -> z3.BoolRef:
+    def is_known(self, nets: SubmoduleNets) -> z3.BoolRef:
         """A walker's format is one that it was started with."""
         return z3.Or(*(self.is_format(nets, "packer.walker.walk", position) for position in range(len(self.formats))))
 
     # -- beats -------------------------------------------------------------------------------------------------------
 
-    def beat_goals(self, nets: Part) -> list[Goal]:
+    def beat_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """A good beat is taken when its bytes have room; they join the window, and the burst ends with its last."""
         packer, bus = nets.part("packer"), self.machine.dram.bus_bytes
         takes, cursor = packer.holds("takes_beat"), packer.part("cursor")
@@ -91,7 +91,7 @@ class _Engine(DmaEngine):
 
     # -- words -------------------------------------------------------------------------------------------------------
 
-    def word_goals(self, nets: Part) -> list[Goal]:
+    def word_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """The oldest bytes are the next part of the word at the walker's address, once there are enough of them."""
         packer = nets.part("packer")
         walker, moves, is_end = packer.part("walker"), nets.moves("packer.part"), self.is_end(nets)
@@ -124,7 +124,7 @@ class _Engine(DmaEngine):
             *walking.goals(given),
         ]
 
-    def inside_goal(self, nets: Part, position: int, moves: z3.BoolRef) -> Goal:
+    def inside_goal(self, nets: SubmoduleNets, position: int, moves: z3.BoolRef) -> Goal:
         format = self.formats[position]
         memory = self.machine.memories[chip_operand(format).memory]
         address = nets.natural("packer.part__payload.address")
@@ -134,7 +134,7 @@ class _Engine(DmaEngine):
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
-    def write_goals(self, nets: Part) -> list[Goal]:
+    def write_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """The writer joins the parts of a word, holds it until its memory takes it, and asks no other memory."""
         held, is_held = nets.part("writer.held"), nets.holds("writer.is_held")
         word, word_next = nets.at("writer.word"), nets.at("writer.word", 1)
@@ -170,7 +170,9 @@ class _Engine(DmaEngine):
             Goal("retires with the last write", given, nets.holds("retire") == retires),
         ]
 
-    def joined_goals(self, nets: Part, comes: z3.BoolRef, word: z3.BitVecRef, word_next: z3.BitVecRef) -> list[Goal]:
+    def joined_goals(
+        self, nets: SubmoduleNets, comes: z3.BoolRef, word: z3.BitVecRef, word_next: z3.BitVecRef
+    ) -> list[Goal]:
         """A part is written at its place in the word; the other parts stay."""
         bits, goals = 8 * self.machine.dram.bus_bytes, []
         place, data = self.place(nets, name="part__payload.place"), nets.at("packer.part__payload.data")
@@ -179,16 +181,16 @@ class _Engine(DmaEngine):
             goals.append(Goal(f"part {part}", [comes], new == z3.If(place == part, data, old)))
         return goals
 
-    def goes_to(self, nets: Part, memory: str) -> z3.BoolRef:
+    def goes_to(self, nets: SubmoduleNets, memory: str) -> z3.BoolRef:
         positions = [position for position, format in enumerate(self.formats) if chip_operand(format).memory == memory]
         return z3.Or(*(self.is_format(nets, "writer.held.format", position) for position in positions))
 
-    def goes_somewhere(self, nets: Part) -> z3.BoolRef:
+    def goes_somewhere(self, nets: SubmoduleNets) -> z3.BoolRef:
         return z3.Or(*(self.goes_to(nets, memory) for memory in self.engine.memories))
 
     # -- what is in hand ---------------------------------------------------------------------------------------------
 
-    def room_goals(self, nets: Part) -> list[Goal]:
+    def room_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """Beats asked for are in the packer's queue or on their way, and no more than the machine's limit.
 
         A beat is taken from the bus when the queue has room for it, and none is lost before the run ends. Assumed: no
@@ -219,7 +221,7 @@ class _Engine(DmaEngine):
             *address_side_goals(nets),
         ]
 
-    def retire_goals(self, nets: Part) -> list[Goal]:
+    def retire_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """An instruction waits for the packer, or its words are formed, or its last one waits for its write."""
 
         def in_hand(cycle: int) -> list[z3.BoolRef | z3.BitVecRef]:

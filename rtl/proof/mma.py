@@ -16,14 +16,14 @@ from tilewright.rtl.arrays import array_names, plain_type, weight_elements
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.nest import bank_of, in_one_bank, walker_claims
-from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import natural, number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
 
 
 def mma_engine(machine: Machine, engine: Engine) -> Subject:
     """The engine without its array: what is claimed holds whatever the array's sums are."""
-    unit = _Engine(MmaEngine(machine, engine))
+    unit = _MatrixEngine(MmaEngine(machine, engine))
     claims = {
         "mma: reads every weight row once, in order": unit.weight_goals,
         "mma: asks for every vector once, in order": unit.vector_goals,
@@ -47,7 +47,7 @@ def mma_engine(machine: Machine, engine: Engine) -> Subject:
     )
 
 
-class _Engine:
+class _MatrixEngine:
     def __init__(self, engine: MmaEngine) -> None:
         self.engine = engine
         self.machine = engine.machine
@@ -56,15 +56,15 @@ class _Engine:
 
     # -- weights -----------------------------------------------------------------------------------------------------
 
-    def row(self, nets: Part, cycle: int) -> z3.BitVecRef:
+    def row(self, nets: SubmoduleNets, cycle: int) -> z3.BitVecRef:
         return nets.natural("tiles.row", cycle) if nets.has("tiles.row") else number(0)
 
-    def rows_in_range(self, nets: Part, cycle: int) -> z3.BoolRef:
+    def rows_in_range(self, nets: SubmoduleNets, cycle: int) -> z3.BoolRef:
         row = self.row(nets, cycle)
         waits = z3.Implies(z3.Not(nets.holds("tiles.is_active", cycle)), row == 0)
         return z3.And(z3.ULT(row, self.engine.engine.array.rows), waits)
 
-    def weight_goals(self, nets: Part) -> list[Goal]:
+    def weight_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """Rows 0, 1, … of the tile at the walker's address, then the walker's next; over with the last one's last."""
         tiles, row = nets.part("tiles"), self.row(nets, 0)
         memory = self.memories[self.engine.weights.memory]
@@ -84,14 +84,14 @@ class _Engine:
             *walking.goals([]),
         ]
 
-    def walking(self, nets: Part, unit: str, steps: z3.BoolRef) -> Walking:
+    def walking(self, nets: SubmoduleNets, unit: str, steps: z3.BoolRef) -> Walking:
         bits = nets.at("instruction__payload.bits")
         part = nets.part(unit)
         return Walking(nets.moves("instruction"), bits, steps, part.part("walker"), partial(part.holds, "is_active"))
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 
-    def vector_goals(self, nets: Part) -> list[Goal]:
+    def vector_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """The walker's block of activations until it is granted, then the next one; nothing of a bad iteration."""
         vectors, a = nets.part("vectors"), self.engine.activations
         walker, asks = vectors.part("walker"), nets.holds("a__valid")
@@ -111,7 +111,7 @@ class _Engine:
             *self.walking(nets, "vectors", issues).goals([]),
         ]
 
-    def tile_goals(self, nets: Part) -> list[Goal]:
+    def tile_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """At most one tile is begun whose first vector has not issued; that issues when the weights are on their way.
 
         Assumed: an instruction starts when the one before has issued as many first vectors as it began tiles.
@@ -142,7 +142,7 @@ class _Engine:
             Goal("has weights", [*given, first], vectors.holds("has_weights")),
         ]
 
-    def orientation_goals(self, nets: Part) -> list[Goal]:
+    def orientation_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """The reader knows it of the instruction whose rows it reads, and the array gets it with each tile's row 0."""
         started, kept, read = nets.moves("instruction"), "tiles.transposes", self.engine.read
         begins = z3.And(nets.holds("w__valid"), self.row(nets, 0) == 0)
@@ -171,19 +171,19 @@ class _Engine:
         read, write = mma_read(self.engine.engine.array), mma_write(self.engine.engine.array)
         return [*(f"at_{c}" for c in range(1, read + 1)), *(f"at_write_{c}" for c in range(1, write - read + 1))]
 
-    def address(self, nets: Part, register: str, cycle: int = 0) -> z3.BitVecRef:
+    def address(self, nets: SubmoduleNets, register: str, cycle: int = 0) -> z3.BitVecRef:
         return natural(z3.Extract(self.address_bits - 1, 0, nets.at(register, cycle)))
 
     @property
     def address_bits(self) -> int:
         return self.memories[self.engine.sums.memory].address_bits
 
-    def flag(self, nets: Part, register: str, number_: int, cycle: int = 0) -> z3.BoolRef:
+    def flag(self, nets: SubmoduleNets, register: str, number_: int, cycle: int = 0) -> z3.BoolRef:
         """Behind the address: 0, whether the vector is its instruction's last; 1, whether it adds."""
         bit = self.address_bits + number_
         return z3.Extract(bit, bit, nets.at(register, cycle)) == 1
 
-    def sum_goals(self, nets: Part) -> list[Goal]:
+    def sum_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """What a vector does to its sums is decided when it issues, and passed on cycle by cycle to read and write."""
         vectors = nets.part("vectors")
         issues, first, writing = vectors.holds("issues"), self.chain[0], self.chain[-1]
@@ -211,7 +211,7 @@ class _Engine:
             *(self.accumulate_goal(format, nets) for format in self.engine.formats),
         ]
 
-    def apart_goals(self, nets: Part) -> list[Goal]:
+    def apart_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """A vector that adds is not so far behind another that it reads the bank in which that one writes."""
         vectors, chain = nets.part("vectors"), self.chain
         known = partial(self.knows_taken_banks, nets)
@@ -231,7 +231,7 @@ class _Engine:
     def bank(self, address: z3.BitVecRef) -> z3.BitVecRef:
         return bank_of(address, self.sums_memory)
 
-    def knows_taken_banks(self, nets: Part, cycle: int) -> z3.BoolRef:
+    def knows_taken_banks(self, nets: SubmoduleNets, cycle: int) -> z3.BoolRef:
         """The registers of the vectors that issued last have what is on its way behind them."""
         claims = []
         for count, at in enumerate(self.chain[: mma_sum(self.engine.engine.array)], 1):
@@ -242,47 +242,47 @@ class _Engine:
                 claims.append(z3.Implies(has_issued, known))
         return z3.And(*claims)
 
-    def are_apart(self, nets: Part, later: str, earlier: str, cycle: int) -> z3.BoolRef:
+    def are_apart(self, nets: SubmoduleNets, later: str, earlier: str, cycle: int) -> z3.BoolRef:
         """Not both on their way, the later one to add, to sums in one bank."""
         both = [nets.holds(f"is_{later}", cycle), nets.holds(f"is_{earlier}", cycle), self.flag(nets, later, 1, cycle)]
         later_bank, earlier_bank = (self.bank(self.address(nets, at, cycle)) for at in (later, earlier))
         return z3.Not(z3.And(*both, later_bank == earlier_bank))
 
-    def of_each(self, walker: Part, claim: Callable[[InstructionFormat], z3.BoolRef]) -> z3.BoolRef:
+    def of_each(self, walker: SubmoduleNets, claim: Callable[[InstructionFormat], z3.BoolRef]) -> z3.BoolRef:
         """What is claimed of the instruction that a walker has: each format has a number there, if it has several."""
         if len(self.engine.formats) == 1:
             return claim(self.engine.formats[0])
         numbers = enumerate(self.engine.formats)
         return z3.And(*(z3.Implies(walker.natural("walk") == position, claim(each)) for position, each in numbers))
 
-    def knows_format(self, nets: Part, cycle: int) -> z3.BoolRef:
+    def knows_format(self, nets: SubmoduleNets, cycle: int) -> z3.BoolRef:
         """The number that the walker of vectors has for its instruction is that of a format."""
         count, walker = len(self.engine.formats), nets.part("vectors").part("walker")
         return z3.ULT(walker.natural("walk", cycle), count) if count > 1 else z3.BoolVal(True)
 
-    def in_bank_of_sums(self, walker: Part, address: z3.BitVecRef) -> z3.BoolRef:
+    def in_bank_of_sums(self, walker: SubmoduleNets, address: z3.BitVecRef) -> z3.BoolRef:
         """Some bank holds all sums of the instruction's block."""
         memory = self.memories[self.engine.sums.memory]
         return self.of_each(walker, lambda format: in_one_bank(address, memory, format.destination.block))
 
-    def words(self, nets: Part, register: str, cycle: int = 0) -> z3.BitVecRef:
+    def words(self, nets: SubmoduleNets, register: str, cycle: int = 0) -> z3.BitVecRef:
         """Behind address and flags: which words of the widest block are written."""
         low = self.address_bits + 2
         return natural(z3.Extract(low + self.engine.sums.block - 1, low, nets.at(register, cycle)))
 
-    def writes_its_words(self, nets: Part, register: str) -> z3.BoolRef:
+    def writes_its_words(self, nets: SubmoduleNets, register: str) -> z3.BoolRef:
         """A vector that issues writes the words of its instruction's block."""
         if not self.engine.has_mask:
             return z3.BoolVal(True)
         words, walker = self.words(nets, register, 1), nets.part("vectors").part("walker")
         return self.of_each(walker, lambda format: words == (1 << format.destination.block) - 1)
 
-    def mask_goals(self, nets: Part, register: str) -> list[Goal]:
+    def mask_goals(self, nets: SubmoduleNets, register: str) -> list[Goal]:
         if not self.engine.has_mask:
             return []
         return [Goal("words", [], nets.natural("c_write__words") == self.words(nets, register))]
 
-    def element_goals(self, nets: Part) -> list[Goal]:
+    def element_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """When a row comes, each column of each array has its element of the word, as its type says."""
         walker, word = nets.part("tiles").part("walker"), nets.at("w__data", self.engine.read)
         cols, goals = self.engine.engine.array.cols, []
@@ -310,7 +310,7 @@ class _Engine:
         extend = z3.SignExt if kind.is_signed else z3.ZeroExt
         return held == extend(held.size() - kind.bits, found)
 
-    def passed_on(self, nets: Part) -> z3.BoolRef:
+    def passed_on(self, nets: SubmoduleNets) -> z3.BoolRef:
         pairs = [
             pair
             for before, after in zip(self.chain, self.chain[1:], strict=False)
@@ -318,24 +318,24 @@ class _Engine:
         ]
         return z3.And(*(nets.at(after, 1) == nets.at(before) for before, after in pairs))
 
-    def adds(self, vectors: Part) -> z3.BoolRef:
+    def adds(self, vectors: SubmoduleNets) -> z3.BoolRef:
         return z3.Or(self.accumulates(vectors), z3.Not(vectors.part("walker").holds("is_first_reduce")))
 
-    def accumulates(self, vectors: Part, cycle: int = 0) -> z3.BoolRef:
+    def accumulates(self, vectors: SubmoduleNets, cycle: int = 0) -> z3.BoolRef:
         return vectors.holds("accumulates", cycle) if vectors.has("accumulates") else z3.BoolVal(False)
 
-    def accumulate_goal(self, format: InstructionFormat, nets: Part) -> Goal:
+    def accumulate_goal(self, format: InstructionFormat, nets: SubmoduleNets) -> Goal:
         given = [nets.moves("instruction"), self.field(format, OPCODE, nets) == format.opcode]
         wanted = self.field(format, ACCUMULATE, nets) == 1 if format.has_accumulate else z3.BoolVal(False)
         return Goal(f"accumulate of {format.mnemonic}", given, self.accumulates(nets.part("vectors"), 1) == wanted)
 
-    def field(self, format: InstructionFormat, name: str, nets: Part) -> z3.BitVecRef:
+    def field(self, format: InstructionFormat, name: str, nets: SubmoduleNets) -> z3.BitVecRef:
         """Of the instruction that is given to the engine."""
         place = format.field(name)
         bits = nets.at("instruction__payload.bits")
         return z3.Extract(place.low_bit + place.type.bits - 1, place.low_bit, bits)
 
-    def retire_goals(self, nets: Part) -> list[Goal]:
+    def retire_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """An instruction is in hand while its vectors issue, then while its last one is on its way to the write."""
 
         def in_hand(cycle: int) -> list[z3.BoolRef]:

@@ -9,8 +9,8 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.templates.vector_walk import PARTS, ROWS, vector_walk
-from tilewright.rtl.nest import NestWalker, Walk, whole_walk
-from tilewright.rtl.proof.netlist import Part, Run, netlist
+from tilewright.rtl.nest import FormatWalk, NestWalker, whole_walk
+from tilewright.rtl.proof.netlist import NetlistRun, SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if, signed
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.vector import operands_by_slot
@@ -36,8 +36,8 @@ def vector_addresses(machine: Machine, engine: Engine) -> Subject:
 def walker_claims(walker: NestWalker, whose: str, prefix: str) -> list[Claim]:
     """What is claimed of a walker at a place of a netlist; `prefix` ends with a dot, or is empty."""
 
-    def nest(run: Run) -> _Nest:
-        return _Nest(walker, Part(run, prefix))
+    def nest(run: NetlistRun) -> _Nest:
+        return _Nest(walker, SubmoduleNets(run, prefix))
 
     return [
         Claim(f"{whose}: addresses start at base", "all inputs", lambda run: nest(run).start_goals()),
@@ -52,7 +52,7 @@ class _Nest:
     `part` stands for index·stride, by what multiplication is: 0 at index 0, a stride more at each next index.
     """
 
-    def __init__(self, walker: NestWalker, nets: Part) -> None:
+    def __init__(self, walker: NestWalker, nets: SubmoduleNets) -> None:
         self.walker = walker
         self.nets = nets
         self.levels = range(walker.depth)
@@ -73,7 +73,7 @@ class _Nest:
         """All loops inside are at their last index."""
         return z3.And(*(self.remaining(inner, 0) == 0 for inner in range(level + 1, self.walker.depth)))
 
-    def loop(self, walk: Walk, level: int) -> Loop | None:
+    def loop(self, walk: FormatWalk, level: int) -> Loop | None:
         """Shorter nests are aligned at the innermost loop."""
         outside = self.walker.depth - len(walk.loops)
         return walk.loops[level - outside] if level >= outside else None
@@ -159,7 +159,7 @@ class _Nest:
             goals.append(Goal(f"address of {slot}, loop {moving}", case, then))
         return goals
 
-    def flags(self, position: int, walk: Walk) -> list[Goal]:
+    def flags(self, position: int, walk: FormatWalk) -> list[Goal]:
         """A group is at its first or last iteration when all its loops are."""
         goals = []
         for group, names in walk.groups.items():
@@ -192,7 +192,7 @@ class _Nest:
     def start_goals(self) -> list[Goal]:
         return [self.start_goal(position, walk) for position, walk in enumerate(self.walker.walks)]
 
-    def start_goal(self, position: int, walk: Walk) -> Goal:
+    def start_goal(self, position: int, walk: FormatWalk) -> Goal:
         """After the start of a format's instruction all indices are 0, and bases, strides and trips are its fields.
 
         Of a collapsed start, the innermost loop has one iteration.
@@ -226,13 +226,13 @@ class _Nest:
         opcode = self.field(walk, OPCODE) == format_.opcode
         return Goal(f"start of {format_.mnemonic}", [self.nets.holds("start"), opcode], z3.And(*claims))
 
-    def trips(self, walk: Walk, loop: Loop, bits: int) -> z3.BitVecRef:
+    def trips(self, walk: FormatWalk, loop: Loop, bits: int) -> z3.BitVecRef:
         """The field that says how often a loop runs, less one; of a loop without one, that number in so many bits."""
         if loop.name in walk.counts:
             return z3.BitVecVal(walk.counts[loop.name] - 1, bits)
         return self.field(walk, f"trip.{loop.name}")
 
-    def field(self, walk: Walk, name: str) -> z3.BitVecRef:
+    def field(self, walk: FormatWalk, name: str) -> z3.BitVecRef:
         field = walk.format.field(name)
         return z3.Extract(field.low_bit + field.type.bits - 1, field.low_bit, self.nets.at("bits"))
 
@@ -274,7 +274,7 @@ class _Nest:
             *(z3.Or(self.is_inside(slot, name, cycle), self.nets.at(name, cycle) == current) for name in names)
         )
 
-    def check_goal(self, position: int, walk: Walk) -> Goal:
+    def check_goal(self, position: int, walk: FormatWalk) -> Goal:
         """A slot is bad exactly if its block is not inside one bank; the fault is the first bad slot's."""
         claims, fault, address = [], z3.BoolVal(False), number(0)
         for slot in reversed(self.walker.slots):

@@ -18,7 +18,7 @@ State = Mapping[z3.ExprRef, z3.ExprRef]
 
 
 @dataclass(frozen=True, slots=True)
-class Netlist:
+class SymbolicNetlist:
     """Terms over `leaves`, which are constants: the bits of registers and inputs in one cycle.
 
     `after` holds the registers among them with their values in the next cycle; `initial` says what holds after reset.
@@ -31,7 +31,7 @@ class Netlist:
     nets: Mapping[str, z3.BitVecRef]
 
 
-def netlist(component: wiring.Component, without: Sequence[str] = (), forgetful: Sequence[str] = ()) -> Netlist:
+def netlist(component: wiring.Component, without: Sequence[str] = (), forgetful: Sequence[str] = ()) -> SymbolicNetlist:
     """Translate a component, all its submodules flattened into it.
 
     The outputs of the submodules `without`, and what the memories of `forgetful` ones give, may be anything in every
@@ -57,7 +57,7 @@ def netlist(component: wiring.Component, without: Sequence[str] = (), forgetful:
     registers = [leaves[step.arg(1).decl().name()] for step in steps]
     after = dict(zip(registers, terms[: len(steps)], strict=True))
     nets = dict(zip(names, (_bits(term) for term in terms[len(steps) : -1]), strict=True))
-    return Netlist(tuple(leaves.values()), after, terms[-1], nets)
+    return SymbolicNetlist(tuple(leaves.values()), after, terms[-1], nets)
 
 
 def substituted(terms: Sequence[z3.ExprRef], pairs: Sequence[tuple[z3.ExprRef, z3.ExprRef]]) -> list[z3.ExprRef]:
@@ -100,13 +100,15 @@ def _bits(term: z3.ExprRef) -> z3.BitVecRef:
     return z3.simplify(z3.If(term, z3.BitVecVal(1, 1), z3.BitVecVal(0, 1))) if z3.is_bool(term) else term
 
 
-class Run:
+class NetlistRun:
     """Consecutive cycles of a netlist: any state at cycle 0, any inputs in every cycle.
 
     `fixed` gives registers or inputs a term in a cycle, {(net, cycle): term}. The reset input is 0 throughout.
     """
 
-    def __init__(self, hardware: Netlist, fixed: Mapping[tuple[str, int], int | z3.BitVecRef] | None = None) -> None:
+    def __init__(
+        self, hardware: SymbolicNetlist, fixed: Mapping[tuple[str, int], int | z3.BitVecRef] | None = None
+    ) -> None:
         self.hardware = hardware
         self.fixed: dict[tuple[z3.ExprRef, int], z3.ExprRef] = {}
         for (name, cycle), value in (fixed or {}).items():
@@ -138,12 +140,12 @@ class Run:
     def starts_from_reset(self) -> z3.BoolRef:
         return z3.substitute(self.hardware.initial, self.state(0))
 
-    def part(self, prefix: str) -> Part:
+    def part(self, prefix: str) -> SubmoduleNets:
         """A submodule in this run."""
-        return Part(self, f"{prefix}.")
+        return SubmoduleNets(self, f"{prefix}.")
 
-    def whole(self) -> Part:
-        return Part(self, "")
+    def whole(self) -> SubmoduleNets:
+        return SubmoduleNets(self, "")
 
     def state(self, cycle: int) -> list[tuple[z3.ExprRef, z3.ExprRef]]:
         while len(self.states) <= cycle:
@@ -172,7 +174,7 @@ class Run:
         return z3.Const(f"{leaf}@{cycle}", leaf.sort())
 
 
-def _reset_of(hardware: Netlist) -> z3.ExprRef | None:
+def _reset_of(hardware: SymbolicNetlist) -> z3.ExprRef | None:
     """The reset input, which hardware without registers does not have."""
     if "rst" not in hardware.nets:
         return None
@@ -183,14 +185,14 @@ def _reset_of(hardware: Netlist) -> z3.ExprRef | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SubmoduleNets:
     """A submodule's nets by the names that they have in it; `signed` and `natural` are their values as integers."""
 
-    run: Run
+    run: NetlistRun
     prefix: str
 
-    def part(self, name: str) -> Part:
-        return Part(self.run, f"{self.prefix}{name}.")
+    def part(self, name: str) -> SubmoduleNets:
+        return SubmoduleNets(self.run, f"{self.prefix}{name}.")
 
     def has(self, name: str) -> bool:
         """A net may be missing when nothing depends on it."""

@@ -15,7 +15,7 @@ from tilewright.rtl.memory import BankedMemory, Requester
 from tilewright.rtl.ports import MemoryPort, built_memory, read_ports, write_ports
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
 from tilewright.rtl.proof.nest import bank_of
-from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
 
@@ -68,7 +68,7 @@ def arbiter(count: int, privileged: int) -> Subject:
     return Subject(netlist(Arbiter(count, privileged)), claims_of_whole(claim))
 
 
-def _turn_goals(count: int, privileged: int, nets: Part) -> list[Goal]:
+def _turn_goals(count: int, privileged: int, nets: SubmoduleNets) -> list[Goal]:
     """Of those that ask, a privileged one, else the next in turn: each miss brings one that keeps asking nearer."""
     sharing = count - privileged
 
@@ -129,7 +129,7 @@ class _Ports:
     writes: tuple[Requester, ...]
     registers: int
 
-    def is_at(self, nets: Part, port: str, bank: int) -> z3.BoolRef:
+    def is_at(self, nets: SubmoduleNets, port: str, bank: int) -> z3.BoolRef:
         """A port asks for words of a bank."""
         address, size = nets.natural(f"{port}__address"), self.memory.bank_depth
         inside = z3.And(z3.ULE(number(bank * size), address), z3.ULT(address, (bank + 1) * size))
@@ -137,10 +137,10 @@ class _Ports:
             inside = bank_of(address, self.memory) == bank
         return z3.And(nets.holds(f"{port}__valid"), z3.Not(nets.holds("halt")), inside)
 
-    def grants(self, nets: Part, port: str, bank: int) -> z3.BoolRef:
+    def grants(self, nets: SubmoduleNets, port: str, bank: int) -> z3.BoolRef:
         return z3.And(nets.holds(f"{port}__granted"), self.is_at(nets, port, bank))
 
-    def given(self, nets: Part, ports: Sequence[str]) -> list[z3.BoolRef]:
+    def given(self, nets: SubmoduleNets, ports: Sequence[str]) -> list[z3.BoolRef]:
         """Addresses are in the memory, and the arbiters' turns in their range, as is proved of arbiters."""
         asked = self.all_ports if self.memory.has_one_port else ports
         inside = [z3.ULT(nets.natural(f"{port}__address"), self.memory.depth) for port in asked]
@@ -158,12 +158,12 @@ class _Ports:
             return {"access": (*self.reads, *self.writes)}
         return {"read": self.reads, "write": self.writes}
 
-    def turn_in_range(self, nets: Part, side: str, bank: int) -> z3.BoolRef:
+    def turn_in_range(self, nets: SubmoduleNets, side: str, bank: int) -> z3.BoolRef:
         sharing = sum(not requester.is_privileged for requester in self.sides[side])
         turn = f"{side}_arbiter{bank}.last_granted"
         return z3.ULT(nets.natural(turn), sharing) if nets.has(turn) else z3.BoolVal(True)
 
-    def turn_goals(self, nets: Part, ports: Sequence[str], bank: int) -> list[Goal]:
+    def turn_goals(self, nets: SubmoduleNets, ports: Sequence[str], bank: int) -> list[Goal]:
         """Of the ports that ask for a bank, one is granted; none that asks nowhere is."""
         given = self.given(nets, ports)
         asks = [self.is_at(nets, port, bank) for port in ports]
@@ -176,7 +176,7 @@ class _Ports:
             Goal("only who asks", given, nowhere),
         ]
 
-    def access_goals(self, nets: Part) -> list[Goal]:
+    def access_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """Of a bank with one port: one access of all that ask, a read or a write, in the order of their right to it."""
         given, goals = self.given(nets, self.all_ports), []
         first = [f"read_{reader.name}" for reader in self.reads if reader.is_privileged]
@@ -192,12 +192,12 @@ class _Ports:
                 goals.append(Goal("in order", wins, nets.holds(f"{port}__granted")))
         return goals
 
-    def place(self, nets: Part, port: str, bank: int) -> z3.BitVecRef:
+    def place(self, nets: SubmoduleNets, port: str, bank: int) -> z3.BitVecRef:
         if self.memory.is_interleaved:
             return z3.LShR(nets.natural(f"{port}__address"), self.memory.banks.bit_length() - 1)
         return nets.natural(f"{port}__address") - bank * self.memory.bank_depth
 
-    def read_goals(self, nets: Part) -> list[Goal]:
+    def read_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """Each bank's read port serves one reader, from the place of its word; the data come when the bank has them."""
         ports, goals = [f"read_{reader.name}" for reader in self.reads], []
         given = self.given(nets, ports)
@@ -211,13 +211,13 @@ class _Ports:
                 goals.append(Goal("word", [*given, self.grants(nets, port, bank)], served))
         return goals
 
-    def written(self, nets: Part, writer: Requester, port: str, unit: Part) -> z3.BoolRef:
+    def written(self, nets: SubmoduleNets, writer: Requester, port: str, unit: SubmoduleNets) -> z3.BoolRef:
         """The words that a bank writes are all of the block, or those that the writer says."""
         if writer.has_mask:
             return unit.natural("write_words") == nets.natural(f"{port}__words")
         return unit.natural("write_words") == (1 << writer.block) - 1
 
-    def write_goals(self, nets: Part) -> list[Goal]:
+    def write_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """Each bank's write port serves one writer: all words of its block, at their place; else it writes nothing."""
         ports, goals = [f"write_{writer.name}" for writer in self.writes], []
         given = self.given(nets, ports)

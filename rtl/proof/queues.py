@@ -14,7 +14,7 @@ from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.dispatch import Dispatch, instruction_queue, queue_bits
 from tilewright.rtl.fifo import BlockFifo, Fifo, ShownFifo, queue
 from tilewright.rtl.proof.kept import keeps_fields, restored
-from tilewright.rtl.proof.netlist import Run, netlist
+from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 
 WIDTH = 40
@@ -60,7 +60,7 @@ def shown_queue(depth: int) -> Subject:
 
 
 def queue_of(fifo: Fifo | BlockFifo, entries: str) -> Subject:
-    def goals(run: Run) -> list[Goal]:
+    def goals(run: NetlistRun) -> list[Goal]:
         return _Queue(fifo, run).goals()
 
     kind = " in a block" if isinstance(fifo, BlockFifo) else ""
@@ -71,7 +71,7 @@ def queue_of(fifo: Fifo | BlockFifo, entries: str) -> Subject:
 def dispatch(machine: Machine) -> Subject:
     """What starts, what is counted, what is a fault."""
 
-    def proved(run: Run) -> _Dispatch:
+    def proved(run: NetlistRun) -> _Dispatch:
         return _Dispatch(machine, run)
 
     retiring = f"{INDUCTIVE}, engines retire what started"
@@ -101,7 +101,7 @@ class _Queue:
     A cycle drops the oldest if it is taken and appends the input if it is put; the proof follows one place, any one.
     """
 
-    def __init__(self, fifo: Fifo | BlockFifo, run: Run) -> None:
+    def __init__(self, fifo: Fifo | BlockFifo, run: NetlistRun) -> None:
         self.depth = fifo.depth
         self.shown = {BlockFifo: "output__payload", ShownFifo: "oldest"}.get(type(fifo))
         self.run = run
@@ -167,7 +167,7 @@ class _Dispatch:
     That it is relies on what a program promises, at most `max_instructions_per_engine`.
     """
 
-    def __init__(self, machine: Machine, run: Run) -> None:
+    def __init__(self, machine: Machine, run: NetlistRun) -> None:
         self.machine = machine
         self.engines = tuple(machine.engines.values())
         self.run = run

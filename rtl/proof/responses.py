@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import z3
 
 from tilewright.rtl.proof.engine import owed_goals
-from tilewright.rtl.proof.netlist import Part
+from tilewright.rtl.proof.netlist import SubmoduleNets
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Goal
 from tilewright.rtl.store import PENDING_BITS
 
 
-def retire_goals(contexts: int, nets: Part) -> list[Goal]:
+def retire_goals(contexts: int, nets: SubmoduleNets) -> list[Goal]:
     """Contexts in use are a ring from the oldest to the newest; a burst without an answer belongs to one of them.
 
     Assumed: the bus answers bursts that were sent and nothing else, and no subordinate holds 2**PENDING_BITS - 1
@@ -46,8 +46,8 @@ def retire_goals(contexts: int, nets: Part) -> list[Goal]:
 class _Ring:
     """The contexts, and how many bursts of each have no answer yet."""
 
-    nets: Part
-    responses: Part
+    nets: SubmoduleNets
+    responses: SubmoduleNets
     contexts: int
 
     def newest(self, cycle: int) -> z3.BitVecRef:

@@ -9,7 +9,7 @@ from functools import partial
 
 import z3
 
-from tilewright.rtl.proof.netlist import Netlist, Run
+from tilewright.rtl.proof.netlist import NetlistRun, SymbolicNetlist
 
 TIMEOUT_SECONDS = 300
 """The most seconds for one question to the solver. A proof that takes longer has failed."""
@@ -44,18 +44,18 @@ class Claim:
 
     what: str
     method: str
-    goals: Callable[[Run], Sequence[Goal]]
+    goals: Callable[[NetlistRun], Sequence[Goal]]
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """Hardware and what is claimed of it."""
 
-    hardware: Netlist
+    hardware: SymbolicNetlist
     claims: Sequence[Claim]
 
     def proofs(self) -> list[Proof]:
-        run = Run(self.hardware)
+        run = NetlistRun(self.hardware)
         return [prove(claim.what, claim.method, partial(claim.goals, run)) for claim in self.claims]
 
 

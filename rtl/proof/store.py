@@ -14,7 +14,7 @@ from tilewright.rtl.proof.bytes import byte, cursor_goals
 from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
-from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.responses import retire_goals
 from tilewright.rtl.proof.result import Goal, Subject
@@ -27,7 +27,7 @@ BUS = f"{INDUCTIVE}, answers to bursts only"
 
 
 def store_engine(machine: Machine, engine: Engine) -> Subject:
-    unit = _Engine(StoreEngine(machine, engine))
+    unit = _StoreEngine(StoreEngine(machine, engine))
     claims = {
         "store: reads every word once, in order": unit.read_goals,
         "store: has room for what it reads": unit.room_goals,
@@ -43,20 +43,20 @@ def store_engine(machine: Machine, engine: Engine) -> Subject:
     )
 
 
-class _Engine(DmaEngine):
+class _StoreEngine(DmaEngine):
     def __init__(self, engine: StoreEngine) -> None:
         super().__init__(engine, "reader", "is_active")
         self.engine = engine
         self.flight = engine.engine.dma
 
-    def is_from(self, nets: Part, name: str, memory: str) -> z3.BoolRef:
+    def is_from(self, nets: SubmoduleNets, name: str, memory: str) -> z3.BoolRef:
         """The instruction whose format is in a net reads this memory."""
         positions = [position for position, format in enumerate(self.formats) if chip_operand(format).memory == memory]
         return z3.Or(*(self.is_format(nets, name, position) for position in positions))
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
-    def read_goals(self, nets: Part) -> list[Goal]:
+    def read_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """The word at the walker's address, of its instruction's memory, until its parts are granted; then the next."""
         reader = nets.part("reader")
         walker = reader.part("walker")
@@ -100,7 +100,7 @@ class _Engine(DmaEngine):
             *walking.goals([]),
         ]
 
-    def data_comes(self, nets: Part, name: str) -> z3.BoolRef:
+    def data_comes(self, nets: SubmoduleNets, name: str) -> z3.BoolRef:
         """The part of a read that was granted goes into the queue when the word comes, with its size."""
         data, bus = nets.at(f"read_{name}__data"), self.machine.dram.bus_bytes
         part, size = nets.at("reader.parts.input__payload.data"), nets.natural("reader.parts.input__payload.bytes")
@@ -117,7 +117,7 @@ class _Engine(DmaEngine):
                 claims.append(z3.Implies(given, same))
         return z3.And(*claims)
 
-    def room_goals(self, nets: Part) -> list[Goal]:
+    def room_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """Parts read or being read and not moved on are those in the queue and those that come now or later."""
         parts = nets.part("reader.parts")
 
@@ -137,7 +137,7 @@ class _Engine(DmaEngine):
 
     # -- beats -------------------------------------------------------------------------------------------------------
 
-    def beat_goals(self, nets: Part) -> list[Goal]:
+    def beat_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """A part joins the window when it has room; a beat takes its bytes, at their places, in one cycle."""
         former, bus = nets.part("former"), self.machine.dram.bus_bytes
         cursor, window, halted = former.part("cursor"), former.part("window"), nets.holds("halt")
@@ -163,7 +163,7 @@ class _Engine(DmaEngine):
             Goal("a beat stays until it is taken", [nets.holds("wvalid"), z3.Not(nets.holds("wready"))], stays),
         ]
 
-    def part_goals(self, nets: Part, moves: z3.BoolRef) -> list[Goal]:
+    def part_goals(self, nets: SubmoduleNets, moves: z3.BoolRef) -> list[Goal]:
         """All bytes of a part, and no more than there is room for."""
         window, bus = nets.part("former.window"), self.machine.dram.bus_bytes
         part, joins = nets.at("reader.parts.output__payload.data"), window.at("put_data")
@@ -174,7 +174,7 @@ class _Engine(DmaEngine):
             goals.append(Goal("part from its first byte", [moves], window.natural("put_first") == 0))
         return goals
 
-    def placed(self, nets: Part, first: z3.BitVecRef, size: z3.BitVecRef) -> list[z3.BoolRef]:
+    def placed(self, nets: SubmoduleNets, first: z3.BitVecRef, size: z3.BitVecRef) -> list[z3.BoolRef]:
         """Bytes `first` to `first + size` of a beat are the window's oldest and are enabled; no others are."""
         data, strobe = nets.at("wdata", 1), nets.at("wstrb", 1)
         oldest = nets.at("former.window.data")

@@ -11,7 +11,7 @@ from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_w
 from tilewright.isa.timing import memory_read
 from tilewright.rtl.datapath import result_bits
 from tilewright.rtl.parts import JoinedParts
-from tilewright.rtl.proof.netlist import Run, netlist
+from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.vector import VectorEngine
 
@@ -36,7 +36,7 @@ def joined_parts(machine: Machine, engine: Engine) -> Subject:
     """Results of parts that come one after the other, whenever they do, become the word of them in order."""
     parts, bits = engine.vector.parts, result_bits(machine, engine)
 
-    def goals(run: Run) -> list[Goal]:
+    def goals(run: NetlistRun) -> list[Goal]:
         came = [run.at("part", part) for part in range(parts)]
         word = run.at("word", parts - 1)
         arrive = [run.holds("arrives", part) for part in range(parts - 1)]
@@ -51,7 +51,7 @@ def joined_parts(machine: Machine, engine: Engine) -> Subject:
     return Subject(netlist(JoinedParts(parts, bits)), [Claim(f"{engine}: words of parts", "all inputs", goals)])
 
 
-def _goals(machine: Machine, engine: Engine, run: Run) -> list[Goal]:
+def _goals(machine: Machine, engine: Engine, run: NetlistRun) -> list[Goal]:
     formats = machine.formats_of(engine)
     return [
         goal
@@ -61,7 +61,7 @@ def _goals(machine: Machine, engine: Engine, run: Run) -> list[Goal]:
     ]
 
 
-def _of_source(machine: Machine, run: Run, position: int, format: InstructionFormat, slot: int) -> list[Goal]:
+def _of_source(machine: Machine, run: NetlistRun, position: int, format: InstructionFormat, slot: int) -> list[Goal]:
     """What is kept of a word, by the row at which its read was granted."""
     operand = format.streams[slot]
     memory, port = machine.memories[operand.memory], f"source{slot}_{operand.memory}"
@@ -87,7 +87,7 @@ def _of_source(machine: Machine, run: Run, position: int, format: InstructionFor
 
 
 def _parts_of_words(
-    machine: Machine, run: Run, format: InstructionFormat, slot: int, given: list[z3.BoolRef]
+    machine: Machine, run: NetlistRun, format: InstructionFormat, slot: int, given: list[z3.BoolRef]
 ) -> list[Goal]:
     """Of each word that came, the elements of the part that the iteration is of, one word after the other."""
     operand, vector = vector_walk(format).streams[slot], format.engine.vector

@@ -19,14 +19,14 @@ MNEMONIC_BYTES, LAYER_BYTES = 24, 40
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WaveWindow:
     """The waves that are wanted: from cycle `first` to the end of cycle `last`."""
 
     first: int
     last: int
 
 
-def run_with_waves(job: Job, layers: Sequence[str], window: Window) -> tuple[MachineState, RunCounters, bytes]:
+def run_with_waves(job: Job, layers: Sequence[str], window: WaveWindow) -> tuple[MachineState, RunCounters, bytes]:
     """A run, and its waves as VCD; `layers` has the name of each instruction's layer. Raises RtlError as a run does."""
     session = RtlSession(job.program.machine, program=build_simulation(job.program.machine, has_waves=True))
     with scratch() as folder:
@@ -35,7 +35,7 @@ def run_with_waves(job: Job, layers: Sequence[str], window: Window) -> tuple[Mac
         return state, counters, (folder / "waves.vcd").read_bytes()
 
 
-def _write_texts(folder: Path, job: Job, layers: Sequence[str], window: Window) -> None:
+def _write_texts(folder: Path, job: Job, layers: Sequence[str], window: WaveWindow) -> None:
     """What the test bench hands to waves.cpp."""
     length = max(1, len(job.program.instructions))
     engines = len(job.program.machine.engines)

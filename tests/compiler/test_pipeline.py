@@ -28,7 +28,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList
 from tilewright.compiler.passes import in_order
 from tilewright.compiler.pipeline import PASSES, compile_model, pass_named, pass_names, resume
-from tilewright.compiler.rules import Fault, Rule
+from tilewright.compiler.rules import Rule, RuleViolation
 from tilewright.compiler.tile.text import print_tiles
 from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.binary.elf_writer import to_bytes
@@ -74,8 +74,8 @@ def test_what_each_pass_gives_keeps_the_rules_of_its_level(name: str) -> None:
 
 
 def test_a_pass_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(program: NestProgram) -> Iterator[Fault]:
-        yield Fault(None, "nest 'x'", "is not so", "so")
+    def broken(program: NestProgram) -> Iterator[RuleViolation]:
+        yield RuleViolation(None, "nest 'x'", "is not so", "so")
 
     rules = (Rule("soundness", "It is so.", broken),)
     monkeypatch.setattr(pipeline, "PASSES", PassList.standard(tuple(

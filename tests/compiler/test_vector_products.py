@@ -17,7 +17,7 @@ from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.select.why_not import Kind
+from tilewright.compiler.select.why_not import CoverOutcome
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, place_regions
@@ -83,7 +83,7 @@ def test_what_adds_to_sums_says_why_it_is_not_chosen() -> None:
     found = [each for each in verdicts(MODELS["whole words"], MACHINE) if each.instruction == "multiply_add"]
 
     assert {(each.kind, each.text) for each in found} == {
-        (Kind.UNBOUND, "its `b` are sums that another instruction has begun")
+        (CoverOutcome.UNBOUND, "its `b` are sums that another instruction has begun")
     }
 
 

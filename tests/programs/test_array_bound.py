@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from programs.networks.array_bound import Layer, layers, row
+from programs.networks.array_bound import ProductLayer, layers, row
 from tilewright.isa.files.loader import load_machine
 
 
@@ -16,7 +16,7 @@ def test_adds_up_the_products_of_the_layers() -> None:
 
 def test_an_exchange_takes_a_cycle_for_each_element_in_and_out() -> None:
     """Of 16 pixels that the array reads at once, 14 have all three taps of the row; three rows of the window."""
-    layer = Layer("x", (3, 3), 9, 64, is_depthwise=True, read=64 * 140, made=64 * 140)
+    layer = ProductLayer("x", (3, 3), 9, 64, is_depthwise=True, read=64 * 140, made=64 * 140)
     assert layer.exchanged_cycles(16, 16) == 2 * 64 * 140 + 64 * 140 // 14 * 3
 
 

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from tilewright.codesign.explore.space import Space
-from tilewright.codesign.explore.worker import Task
+from tilewright.codesign.explore.worker import StudyTask
 from tilewright.codesign.points.evaluate import evaluate
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import read_network
@@ -27,7 +27,7 @@ def serve(connection: Connection, space: Space) -> None:
             connection.send(answer(space, connection.recv()))
 
 
-def answer(space: Space, task: Task) -> Mapping[str, Any]:
+def answer(space: Space, task: StudyTask) -> Mapping[str, Any]:
     machine = space.machine(task.point)
     if task.network is None:
         return price(machine).as_json()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import z3
 
-from tilewright.rtl.proof.netlist import Netlist, Run
+from tilewright.rtl.proof.netlist import NetlistRun, SymbolicNetlist
 from tilewright.rtl.proof.result import Goal, Subject, refute
 
 
@@ -31,12 +31,12 @@ def failed_goals(subject: Subject, claim: str = "") -> list[str]:
     return [name for name, goal in goals_of(subject, subject.hardware) if name.startswith(claim) and refute(goal)]
 
 
-def goals_of(subject: Subject, hardware: Netlist) -> list[tuple[str, Goal]]:
-    run = Run(hardware)
+def goals_of(subject: Subject, hardware: SymbolicNetlist) -> list[tuple[str, Goal]]:
+    run = NetlistRun(hardware)
     return [(f"{claim.what}: {goal.name}", goal) for claim in subject.claims for goal in claim.goals(run)]
 
 
-def faulty(of: Netlist, registers: Sequence[str], outputs: Sequence[str]) -> Iterator[Netlist]:
+def faulty(of: SymbolicNetlist, registers: Sequence[str], outputs: Sequence[str]) -> Iterator[SymbolicNetlist]:
     yield dataclasses.replace(of, initial=z3.BoolVal(True))
     for net in outputs:
         yield dataclasses.replace(of, nets={**of.nets, net: ~of.nets[net]})
@@ -47,12 +47,12 @@ def faulty(of: Netlist, registers: Sequence[str], outputs: Sequence[str]) -> Ite
         yield dataclasses.replace(of, after={**of.after, register: z3.Not(value) if z3.is_bool(value) else ~value})
 
 
-def register_of(of: Netlist, net: str) -> z3.ExprRef:
+def register_of(of: SymbolicNetlist, net: str) -> z3.ExprRef:
     term = of.nets[net]
     return term if term.num_args() == 0 else term.arg(0)  # a truth value is If(register, 1, 0)
 
 
-def walker_faults(of: Netlist, prefix: str) -> tuple[list[str], list[str]]:
+def walker_faults(of: SymbolicNetlist, prefix: str) -> tuple[list[str], list[str]]:
     """Registers and outputs to break in the walker whose nets are called `prefix` and their names."""
     names = [name.removeprefix(prefix) for name in of.nets if name.startswith(prefix)]
     registers = [name for name in names if re.fullmatch(r"(remaining|last_index|is_last|\w+_origin)_\d+", name)]

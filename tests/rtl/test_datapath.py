@@ -19,7 +19,7 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.datapath_schedule import End, Place, bind, schedule
+from tilewright.isa.templates.datapath_schedule import PipelineEnd, StagePlace, bind, schedule
 from tilewright.isa.timing import statement_stages
 from tilewright.rtl.datapath import VectorDatapath, immediates_bits
 from tilewright.rtl.layout import immediate_places
@@ -250,7 +250,9 @@ def test_values_that_need_no_sum_pass_the_adder_where_sums_are() -> None:
 
 def test_a_source_that_waits_passes_an_adder_that_takes_it_from_others() -> None:
     formats = load_machine("dw16").formats_of(Template.VECTOR)
-    (adder,) = (unit for unit in bind(schedule(formats)) if unit.op is Op.ADD and unit.place == Place(End.START, 0))
+    (adder,) = (
+        unit for unit in bind(schedule(formats)) if unit.op is Op.ADD and unit.place == StagePlace(PipelineEnd.START, 0)
+    )
     assert [(formats[each.format].mnemonic, each.expr.name, each.expr.field) for each in adder.passes] == [
         ("depthwise", "p", "bias")  # which it needs four stages later; `requantize` and `add_bias` at once
     ]

@@ -14,7 +14,7 @@ from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import Instruction, InstructionFormat, Operand, encode
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory, integer_element
-from tilewright.rtl.nest import NestWalker, Walk, is_outside, whole_walk
+from tilewright.rtl.nest import FormatWalk, NestWalker, is_outside, whole_walk
 
 Check = Callable[[Any, Instruction], Iterator[bool]]
 
@@ -97,7 +97,7 @@ def test_walks_a_prefix_of_the_loops(is_collapsed: bool) -> None:
     machine, seed = load_machine("tiny8"), random.Random(8)
     of = machine.format("load_act")
     walked = of.loops[:2]
-    walker = NestWalker(machine, [Walk(of, walked, {"d": of.operand("d")})])
+    walker = NestWalker(machine, [FormatWalk(of, walked, {"d": of.operand("d")})])
 
     def check(ctx: Any, instruction: Instruction) -> Iterator[bool]:
         trips = {name: instruction.trips[name] for name in ("i", "j")}

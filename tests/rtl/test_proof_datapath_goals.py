@@ -15,7 +15,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.proof.datapath import one_lane, prove_format, without_products
-from tilewright.rtl.proof.netlist import Netlist, netlist
+from tilewright.rtl.proof.netlist import SymbolicNetlist, netlist
 from tilewright.rtl.proof.result import refute
 
 MACHINE = load_machine("base16")
@@ -26,7 +26,7 @@ def position_of(lane: VectorDatapath, mnemonic: str) -> int:
     return [of.mnemonic for of in lane.formats].index(mnemonic)
 
 
-def refuted(lane: VectorDatapath, of: Netlist, mnemonic: str) -> list[str]:
+def refuted(lane: VectorDatapath, of: SymbolicNetlist, mnemonic: str) -> list[str]:
     question = rtl_proof_datapath._Question(lane, of, position_of(lane, mnemonic))
     return [goal.name for goal in question.goals() if refute(goal)]
 

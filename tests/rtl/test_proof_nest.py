@@ -31,7 +31,7 @@ def test_every_goal_sees_a_fault() -> None:
 def test_sees_strides_that_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
     right = rtl_nest.NestWalker.loop_at
 
-    def loop_at(self: rtl_nest.NestWalker, walk: rtl_nest.Walk, level: int) -> rtl_nest.Loop | None:
+    def loop_at(self: rtl_nest.NestWalker, walk: rtl_nest.FormatWalk, level: int) -> rtl_nest.Loop | None:
         return right(self, walk, {1: 2, 2: 1}.get(level, level))
 
     monkeypatch.setattr(rtl_nest.NestWalker, "loop_at", loop_at)

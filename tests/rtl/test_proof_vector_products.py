@@ -69,7 +69,7 @@ def test_rows_are_walked_as_a_loop_of_steps_of_one() -> None:
 def test_sees_a_row_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     right = rtl_nest.NestWalker.stored_last_index
 
-    def stored_last_index(self: rtl_nest.NestWalker, walk: rtl_nest.Walk, level: int) -> rtl_nest.Value:
+    def stored_last_index(self: rtl_nest.NestWalker, walk: rtl_nest.FormatWalk, level: int) -> rtl_nest.Value:
         return right(self, walk, level) - (bool(walk.counts) and level == self.depth - 1)
 
     monkeypatch.setattr(rtl_nest.NestWalker, "stored_last_index", stored_last_index)

@@ -20,7 +20,7 @@ from tilewright.compiler.pipeline import cycles_after
 from tilewright.compiler.stripes.chain import Chain, chains
 from tilewright.compiler.stripes.cut import in_stripes
 from tilewright.compiler.stripes.decide import alone, worth_trying
-from tilewright.compiler.stripes.proposal import Proposal
+from tilewright.compiler.stripes.proposal import StripeProposal
 from tilewright.isa.files.loader import load_machine
 
 ENTRIES = (
@@ -54,7 +54,7 @@ def of_edges(name: str, isa: str) -> Iterator[str]:
         own = alone(chain)
         tried = worth_trying(own, machine, effort=1)
 
-        def best(found: Sequence[Proposal], own: Chain = own) -> str:
+        def best(found: Sequence[StripeProposal], own: Chain = own) -> str:
             cycles = [measure(in_stripes(own, each.stripes)) for each in found]
             return f"{min((each for each in cycles if each is not None), default=0):,}" if found else ""
 

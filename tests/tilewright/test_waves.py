@@ -16,7 +16,7 @@ from tilewright.pictures.array import small_inputs, small_program
 from tilewright.profiles.one_layer import instructions_of_layer
 from tilewright.program import Program
 from tilewright.rtl.simulation.fst import fst_of
-from tilewright.rtl.simulation.waves import Window
+from tilewright.rtl.simulation.waves import WaveWindow
 from tilewright.waves import layer_names, waves_window
 
 EXAMPLE = "programs/digits/example.npz"
@@ -38,11 +38,11 @@ def test_a_layers_waves_are_the_cycles_in_which_it_works(program: Program) -> No
     (run,) = program.runs()
     for position, layer in enumerate(program.profile()["layers"]):
         own = [one for one in instructions_of_layer([run], position) if one.instruction.engine.name != "load"]
-        window = Window(min(one.started for one in own), max(one.retired for one in own))
+        window = WaveWindow(min(one.started for one in own), max(one.retired for one in own))
         assert waves_window(program, None, layer["name"]) == window
     end = run.counters.cycles
-    assert waves_window(program, None, None) == Window(0, end)
-    assert waves_window(program, 7, None) == Window(7, end)
+    assert waves_window(program, None, None) == WaveWindow(0, end)
+    assert waves_window(program, 7, None) == WaveWindow(7, end)
 
 
 def test_waves_that_would_be_too_large_are_refused_before_the_run(

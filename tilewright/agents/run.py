@@ -29,7 +29,7 @@ RESULT = "result.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """How a command ended: what it printed, the value that `--json` wrote, and its messages."""
 
     code: int
@@ -38,7 +38,7 @@ class Outcome:
     messages: str
 
 
-async def run_confined(words: Sequence[str], root: Path, tell: Tell) -> Outcome:
+async def run_confined(words: Sequence[str], root: Path, tell: Tell) -> CommandOutcome:
     """Run a command in `root`. When the caller is cancelled, the process and all that it started are ended first."""
     folder = Path(tempfile.mkdtemp(prefix="tw-"))
     result = folder / RESULT
@@ -57,7 +57,7 @@ async def run_confined(words: Sequence[str], root: Path, tell: Tell) -> Outcome:
     try:
         text, messages = await _watch(process, tell)
         code = await process.wait()
-        return Outcome(code, text, _value(result), messages)
+        return CommandOutcome(code, text, _value(result), messages)
     finally:
         await _end(process)
         shutil.rmtree(folder, ignore_errors=True)

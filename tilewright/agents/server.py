@@ -9,7 +9,7 @@ from mcp import types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
-from tilewright.agents.run import Outcome, run_confined
+from tilewright.agents.run import CommandOutcome, run_confined
 from tilewright.agents.tools import tools
 from tilewright.errors import InputError
 from tilewright.isa.binary.elf_writer import tool_version
@@ -65,7 +65,7 @@ async def serve(root: Path, command_line: Any) -> None:
         await made.run(read, write, made.create_initialization_options())
 
 
-def _answer(outcome: Outcome) -> types.CallToolResult:
+def _answer(outcome: CommandOutcome) -> types.CallToolResult:
     """A command that found faults (exit code 1) and wrote them is no error: these are its answer."""
     is_error = outcome.code != 0 and outcome.value is None
     text = "\n".join(part.rstrip() for part in (outcome.text, outcome.messages) if part.strip())

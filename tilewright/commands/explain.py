@@ -60,7 +60,7 @@ def explain_command(
     """Say why a network's program is as it is: tiles, order, instructions, what stays on chip, what is loaded again."""
     if layer is not None and what_if:
         raise typer.BadParameter("takes the whole network: leave LAYER out", param_hint="--what-if")
-    question = Question(layer, what_if, shape or [], batch, calibration, seed, effort, json)
+    question = ExplainRequest(layer, what_if, shape or [], batch, calibration, seed, effort, json)
     if not is_program(source):
         if model is not None:
             raise typer.BadParameter(f"{source} is a model already", param_hint="--model")
@@ -81,7 +81,7 @@ def explain_command(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExplainRequest:
     """What is asked, of a model or a program."""
 
     layer: str | None
@@ -94,7 +94,7 @@ class Question:
     json: Path | None
 
 
-def _explain_program(program: Program, name: str, question: Question) -> None:
+def _explain_program(program: Program, name: str, question: ExplainRequest) -> None:
     """What the program itself says. Raises InputError for a question that takes the model."""
     from tilewright.explain.program import explain_program, one_layer, print_program, print_program_layer
 
@@ -109,7 +109,9 @@ def _explain_program(program: Program, name: str, question: Question) -> None:
         print_program(found, name)
 
 
-def _explain_model(model: Path, isa: str, settings: tuple[str, ...], question: Question, same: Program | None) -> None:
+def _explain_model(
+    model: Path, isa: str, settings: tuple[str, ...], question: ExplainRequest, same: Program | None
+) -> None:
     """Compile and explain; raises InputError if another program than `same` comes of it."""
     from tilewright.commands.quantize import quantize_on_the_way
     from tilewright.compiler.importers.input_shapes import parse_shapes

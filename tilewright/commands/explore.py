@@ -84,7 +84,7 @@ def run_command(
     json: Json = None,
 ) -> None:
     """Measure every point of a space: compiled, checked, cycle for cycle, priced. Interrupt and repeat it at will."""
-    from tilewright.codesign.explore.pool import Limits
+    from tilewright.codesign.explore.pool import TaskLimits
     from tilewright.codesign.explore.run import Choices, processes, run
     from tilewright.codesign.explore.search import search_named
     from tilewright.codesign.explore.space_file import read_space
@@ -96,7 +96,7 @@ def run_command(
         raise typer.BadParameter(f"--search {search} goes from point to point; only others can be in parts")
     if dask and workers:
         raise typer.BadParameter("--workers is of this machine; a cluster has its own", param_hint="--dask")
-    choices = Choices(search, budget, _shard(shard), workers or cores, Limits(seconds, memory), retry)
+    choices = Choices(search, budget, _shard(shard), workers or cores, TaskLimits(seconds, memory), retry)
     made = _cluster(dask) if dask else processes
     with study_progress() as shown:
         notes = run(found, output, choices, reuse or (), shown, made)

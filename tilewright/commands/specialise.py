@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.codesign.specialise.goal import Goal
+from tilewright.codesign.specialise.goal import SavedQuantity
 from tilewright.commands.options import (
     ON_TERMINAL,
     Calibration,
@@ -29,7 +29,7 @@ from tilewright.errors import InputError
 from tilewright.extras import require_module
 
 if TYPE_CHECKING:
-    from tilewright.codesign.specialise.answer import Proposal, Specialised
+    from tilewright.codesign.specialise.answer import InstructionProposal, Specialised
 
 Area = Annotated[
     str,
@@ -53,7 +53,7 @@ MOST_REMOVALS = 10
 
 
 ObjectiveOption = Annotated[
-    Goal,
+    SavedQuantity,
     typer.Option("--objective", help="What should be less: area is cycles times area; energy includes DRAM's."),
 ]
 Weights = Annotated[
@@ -93,7 +93,7 @@ def specialise_command(
     area: Area = "+10%",
     holdout: HeldOut = None,
     propose: Propose = None,
-    objective: ObjectiveOption = Goal.CYCLES,
+    objective: ObjectiveOption = SavedQuantity.CYCLES,
     weight: Weights = None,
     host_cycles: HostCycles = None,
     given: Given = None,
@@ -199,7 +199,7 @@ def _extends(isa: str, output: Path | None, is_set: bool) -> str:
     return extends
 
 
-def _print_proposal(found: Proposal, top: int, json: Path | None) -> None:
+def _print_proposal(found: InstructionProposal, top: int, json: Path | None) -> None:
     from tilewright.codesign.specialise.tables import proposal_lines, proposal_tables
     from tilewright.terminal.tables import print_tables, print_text
 

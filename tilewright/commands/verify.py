@@ -14,7 +14,7 @@ from tilewright.commands.study import SpaceFile, space_of
 if TYPE_CHECKING:
     from tilewright.codesign.explore.space import Space
     from tilewright.codesign.explore.study import Entry, Study
-    from tilewright.codesign.verify.verify import Finding
+    from tilewright.codesign.verify.verify import PointVerdict
 
 MARKS = {"holds": "yes", "fails": "FAILS", "not done": "not done"}
 """How a table says the outcome of a test."""
@@ -51,14 +51,14 @@ def verify_command(
 
 def verify_points(
     folder: Path, space: Space, points: Sequence[str] = (), degrees: Sequence[str] = ()
-) -> Sequence[Finding]:
+) -> Sequence[PointVerdict]:
     """Verify points, or the front; each verdict is said on standard error as soon as it is there."""
     from tilewright.codesign.explore.specialised import instructions_of
     from tilewright.codesign.verify.verdict import DEGREES
     from tilewright.codesign.verify.verify import verify
     from tilewright.values.verified import compare_bits
 
-    findings: list[Finding] = []
+    findings: list[PointVerdict] = []
     space = instructions_of(space, folder)
     for finding in verify(folder, space, points, degrees or tuple(DEGREES), compare_bits):
         findings.append(finding)
@@ -66,22 +66,22 @@ def verify_points(
     return findings
 
 
-def require_sound(findings: Sequence[Finding]) -> None:
+def require_sound(findings: Sequence[PointVerdict]) -> None:
     """Raises typer.Exit with code 1 where a test fails."""
     if any(finding.verdict.fails for finding in findings):
         raise typer.Exit(1)
 
 
-def _said(finding: Finding) -> str:
+def _said(finding: PointVerdict) -> str:
     return f"{MARKS[finding.verdict.outcome.value]}: {finding.verdict.text}"
 
 
-def _as_json(finding: Finding) -> dict[str, str]:
+def _as_json(finding: PointVerdict) -> dict[str, str]:
     verdict = finding.verdict
     return {"point": finding.label, "degree": finding.degree, "outcome": verdict.outcome.value, "text": verdict.text}
 
 
-def _print_findings(findings: Sequence[Finding]) -> None:
+def _print_findings(findings: Sequence[PointVerdict]) -> None:
     """A row a point, a column a degree."""
     from tilewright.terminal.tables import print_table, print_text
 

@@ -30,7 +30,7 @@ NESTS_INSIDE = '  "nest.program"() ({'
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DumpPart:
     """Lines of a text; `layers`: the positions of those that it belongs to. `defines`: a name of the text, or empty."""
 
     text: str
@@ -38,7 +38,7 @@ class Part:
     defines: str
 
 
-def layer_text(parts: Sequence[Part], layer: int) -> str:
+def layer_text(parts: Sequence[DumpPart], layer: int) -> str:
     """The parts of a layer, and the definitions of the names that they use, in order."""
     own = [part for part in parts if layer in part.layers]
     used = {name for part in own for name in USED.findall(part.text)}
@@ -57,7 +57,7 @@ def require_layer(name: str, programs: Sequence[Sequence[Layer]]) -> None:
         raise InputError(f"no layer {name!r}; there are: {', '.join(names)}")
 
 
-def parts_of(text: str, layers: Sequence[Layer], is_assembly: bool) -> list[Part]:
+def parts_of(text: str, layers: Sequence[Layer], is_assembly: bool) -> list[DumpPart]:
     """The text cut into parts; what belongs to no part, such as the first and last line, is left out."""
     if is_assembly:
         return _instructions(text, len(layers))
@@ -67,7 +67,7 @@ def parts_of(text: str, layers: Sequence[Layer], is_assembly: bool) -> list[Part
         for node in layer.nodes:
             by_node.setdefault(node, set()).add(position)
     return [
-        Part(part, _layers_of(part, names, by_node), match[1] if (match := DEFINED.match(part)) else "")
+        DumpPart(part, _layers_of(part, names, by_node), match[1] if (match := DEFINED.match(part)) else "")
         for part in _cut(text)
     ]
 
@@ -100,16 +100,16 @@ def _layers_of(part: str, names: dict[str, int], by_node: dict[str, set[int]]) -
     return frozenset(position for node in found for position in by_node.get(node, ()))
 
 
-def _instructions(text: str, count: int) -> list[Part]:
+def _instructions(text: str, count: int) -> list[DumpPart]:
     """Instructions stand below the label of the layer that they serve, or say which other one."""
-    parts: list[Part] = []
+    parts: list[DumpPart] = []
     above = -1
     for line in text.splitlines(keepends=True):
         if line.startswith("  "):
             other = SERVES.search(line.rstrip())
             served = int(other[1]) if other else above
-            parts.append(Part(line, frozenset({served} if 0 <= served < count else ()), ""))
+            parts.append(DumpPart(line, frozenset({served} if 0 <= served < count else ()), ""))
         elif line.strip() and not line.startswith((".", "#")):
             above += 1
-            parts.append(Part(line, frozenset({above}), ""))
+            parts.append(DumpPart(line, frozenset({above}), ""))
     return parts

@@ -14,7 +14,7 @@ from tilewright.compiler.nest.text import parse_nests
 from tilewright.compiler.passes import COLUMNS
 from tilewright.compiler.pipeline import compared_columns, pass_names
 from tilewright.compiler.select.compared import compared_covers, compared_sums, instruction_verdicts
-from tilewright.compiler.select.why_not import Kind
+from tilewright.compiler.select.why_not import CoverOutcome
 from tilewright.dumps.files import Texts
 from tilewright.errors import InputError
 from tilewright.isa.machine.machine import Machine
@@ -110,7 +110,7 @@ def print_instructions(rows: Sequence[Mapping[str, str]]) -> None:
     """The rows as a table, without those of another form than their layer; the layers' names stand before the first."""
     shown, last = [], ""
     for row in rows:
-        if row["verdict"] != Kind.OTHER.value:
+        if row["verdict"] != CoverOutcome.OTHER.value:
             name, last = row["nest"] if row["nest"] != last else "", row["nest"]
             shown.append((name, row["instruction"], row["verdict"], row["reason"]))
     print_table("What came of each instruction of the layers' forms", ("layer", "instruction", "", "why"), shown)

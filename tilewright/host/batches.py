@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from tilewright.errors import InputError
 from tilewright.files.arrays import ArrayForm
-from tilewright.isa.program.partitioned import Value
+from tilewright.isa.program.partitioned import NetworkValue
 from tilewright.isa.program.program import Tensor
 
-Ends = Sequence[Tensor] | Sequence[Value]
+Ends = Sequence[Tensor] | Sequence[NetworkValue]
 
 
 @dataclass(frozen=True, slots=True)

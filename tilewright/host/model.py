@@ -16,7 +16,7 @@ from tilewright.compiler.errors import first_line
 from tilewright.errors import InputError
 from tilewright.extras import require_module
 from tilewright.host.check import parse_host_model
-from tilewright.host.pieces import Piece, all_nodes, pieces_of, whole_piece
+from tilewright.host.pieces import HostPiece, all_nodes, pieces_of, whole_piece
 from tilewright.host.products import with_exact_products
 
 OLDEST_OPSET = 13
@@ -73,7 +73,7 @@ class HostModel:
 class _RunningPiece:
     """A piece of a model, with the evaluators that have loaded it, or what they raised."""
 
-    def __init__(self, piece: Piece) -> None:
+    def __init__(self, piece: HostPiece) -> None:
         self._piece = piece
         self._runners: dict[Maker, Runner | Exception] = {}
         self.inputs, self.outputs = piece.inputs, piece.outputs

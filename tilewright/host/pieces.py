@@ -21,7 +21,7 @@ from tilewright.compiler.partition.source import reads
 
 
 @dataclass(frozen=True)
-class Facts:
+class NodeFacts:
     """What is known of a node: attributes, inputs, and values and shapes of tensors by name."""
 
     attributes: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Facts:
     shapes: Mapping[str, tuple[int, ...]]
 
 
-def _ends_between_pixels(node: Facts) -> bool:
+def _ends_between_pixels(node: NodeFacts) -> bool:
     """Whether a Resize that aligns the corners makes a size that is not whole.
 
     ONNX takes the factor times the size for the distance between the corners, and ONNX Runtime the pixels there are.
@@ -44,7 +44,7 @@ def _ends_between_pixels(node: Facts) -> bool:
     return not np.allclose(sizes, np.rint(sizes), rtol=0, atol=1e-3)
 
 
-OTHERWISE: Mapping[str, Callable[[Facts], bool]] = {
+OTHERWISE: Mapping[str, Callable[[NodeFacts], bool]] = {
     "DFT": lambda node: True,  # less exact than single precision allows
     "STFT": lambda node: True,
     "MaxUnpool": lambda node: len(node.inputs) > 2,  # leaves its third input out
@@ -56,7 +56,7 @@ OTHERWISE: Mapping[str, Callable[[Facts], bool]] = {
 
 
 @dataclass(frozen=True)
-class Piece:
+class HostPiece:
     """Nodes as a model, with the names of its inputs and outputs."""
 
     model: onnx.ModelProto
@@ -65,7 +65,7 @@ class Piece:
     outputs: tuple[str, ...]
 
 
-def pieces_of(model: onnx.ModelProto) -> tuple[Piece, ...]:
+def pieces_of(model: onnx.ModelProto) -> tuple[HostPiece, ...]:
     """The model in pieces that run one after the other; itself where ONNX Runtime computes all as ONNX means it."""
     if not any(node.op_type in OTHERWISE for node in all_nodes(model.graph)):
         return (whole_piece(model),)
@@ -79,9 +79,9 @@ def pieces_of(model: onnx.ModelProto) -> tuple[Piece, ...]:
     return tuple(_cut(inferred, grouped))
 
 
-def whole_piece(model: onnx.ModelProto, is_otherwise: bool = False) -> Piece:
+def whole_piece(model: onnx.ModelProto, is_otherwise: bool = False) -> HostPiece:
     inputs, outputs = (tuple(value.name for value in ends) for ends in (model.graph.input, model.graph.output))
-    return Piece(model, is_otherwise, inputs, outputs)
+    return HostPiece(model, is_otherwise, inputs, outputs)
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -102,12 +102,12 @@ def _is_otherwise(
         if each.op_type in OTHERWISE:
             typed = [a for a in each.attribute if a.type != onnx.AttributeProto.UNDEFINED]
             attributes = {a.name: onnx.helper.get_attribute_value(a) for a in typed}
-            if OTHERWISE[each.op_type](Facts(attributes, each.input, values, shapes)):
+            if OTHERWISE[each.op_type](NodeFacts(attributes, each.input, values, shapes)):
                 return True
     return False
 
 
-def _cut(model: onnx.ModelProto, groups: Sequence[tuple[bool, Sequence[onnx.NodeProto]]]) -> Iterator[Piece]:
+def _cut(model: onnx.ModelProto, groups: Sequence[tuple[bool, Sequence[onnx.NodeProto]]]) -> Iterator[HostPiece]:
     """The pieces of these groups of nodes; each gives what later ones read, and what the model gives."""
     graph = model.graph
     types = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
@@ -128,4 +128,4 @@ def _cut(model: onnx.ModelProto, groups: Sequence[tuple[bool, Sequence[onnx.Node
             [constants[name] for name in read if name in constants],
         )
         made_model = onnx.helper.make_model(piece, opset_imports=model.opset_import, ir_version=model.ir_version)
-        yield Piece(made_model, is_otherwise, inputs, outputs)
+        yield HostPiece(made_model, is_otherwise, inputs, outputs)

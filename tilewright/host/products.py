@@ -29,7 +29,7 @@ SIGNED = helper.np_dtype_to_tensor_dtype(DEFAULT_TYPE.dtype)
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class ProductOperands:
     """Where each factor of an operator stands, with its zero point; and the zero point of a result that is quantised.
 
     ONNX Runtime wants that result in the type of the first factor.
@@ -39,17 +39,17 @@ class Product:
     result: int | None = None
 
 
-PRODUCTS: Mapping[str, Product] = {
-    "ConvInteger": Product(((0, 2), (1, 3))),
-    "MatMulInteger": Product(((0, 2), (1, 3))),
-    "QLinearConv": Product(((0, 2), (3, 5)), 7),
-    "QLinearMatMul": Product(((0, 2), (3, 5)), 7),
-    "QGemm": Product(((0, 2), (3, 5)), 8),
-    "MatMulIntegerToFloat": Product(((0, 4), (1, 5))),
-    "QAttention": Product(((0, 6), (1, 7))),
+PRODUCTS: Mapping[str, ProductOperands] = {
+    "ConvInteger": ProductOperands(((0, 2), (1, 3))),
+    "MatMulInteger": ProductOperands(((0, 2), (1, 3))),
+    "QLinearConv": ProductOperands(((0, 2), (3, 5)), 7),
+    "QLinearMatMul": ProductOperands(((0, 2), (3, 5)), 7),
+    "QGemm": ProductOperands(((0, 2), (3, 5)), 8),
+    "MatMulIntegerToFloat": ProductOperands(((0, 4), (1, 5))),
+    "QAttention": ProductOperands(((0, 6), (1, 7))),
     # The other factor of these is quantised as they run, to uint8.
-    "DynamicQuantizeMatMul": Product(((1, 3),)),
-    "DynamicQuantizeLSTM": Product(((1, 9), (2, 11))),
+    "DynamicQuantizeMatMul": ProductOperands(((1, 3),)),
+    "DynamicQuantizeLSTM": ProductOperands(((1, 9), (2, 11))),
 }
 """Operators of ONNX and of ONNX Runtime that multiply integers."""
 

@@ -15,7 +15,7 @@ from tilewright.host.execute import Executor, executor, profile_of
 from tilewright.host.model import HostModel
 from tilewright.host.tensors import dram_image, host_dtype, read_outputs, require_forms
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
+from tilewright.isa.program.partitioned import HostNode, HostSegment, NetworkValue, NpuSegment, Partitioned, Segment
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.state import EngineCounters, RunCounters
 from tilewright.simulator.profile import utilisation
@@ -153,7 +153,7 @@ def _fits(shape: Sequence[int], takes: Sequence[int | None]) -> bool:
     return len(shape) == len(takes) and all(wanted in (None, size) for size, wanted in zip(shape, takes, strict=True))
 
 
-def _require_forms(values: Sequence[Value], inputs: Mapping[str, ArrayForm]) -> None:
+def _require_forms(values: Sequence[NetworkValue], inputs: Mapping[str, ArrayForm]) -> None:
     wanted = [value.name for value in values]
     takes = f"the model takes: {', '.join(wanted) or 'no inputs'}"
     for name in inputs:

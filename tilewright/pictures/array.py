@@ -15,7 +15,7 @@ from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
-from tilewright.pictures.flow import ArrayFlow, Indices, Vector, array_flow
+from tilewright.pictures.flow import ArrayFlow, DrawnVector, Indices, array_flow
 from tilewright.program import Program
 from tilewright.simulator.values import simulate_values
 
@@ -110,7 +110,7 @@ def _frame(flow: ArrayFlow, image: Words, cycle: int, first: int) -> Iterator[st
     yield from _sums(flow, cycle)
 
 
-def _caption(flow: ArrayFlow, issuing: Vector | None, cycle: int) -> str:
+def _caption(flow: ArrayFlow, issuing: DrawnVector | None, cycle: int) -> str:
     if issuing is not None:
         return f"reads the pixel for {_named(issuing.indices)}"
     return "reads weights" if cycle < flow.vectors[0].issued else "the last sums come out"
@@ -121,11 +121,11 @@ def _named(indices: Indices) -> str:
     return " ".join(f"{name}={indices[name]}" for name in ("r", "s", "y", "x"))
 
 
-def _colour(vector: Vector) -> str:
+def _colour(vector: DrawnVector) -> str:
     return COLOURS[vector.accumulator % len(COLOURS)]
 
 
-def _image(image: Words, issuing: Vector | None) -> Iterator[str]:
+def _image(image: Words, issuing: DrawnVector | None) -> Iterator[str]:
     """The pixels with their four channels; the one that is read has the colour of the sum that it goes to."""
     size = 74
     read = None if issuing is None else 3 * (issuing.indices["r"] + issuing.indices["y"]) + issuing.indices["s"]
@@ -200,7 +200,7 @@ def _sums(flow: ArrayFlow, cycle: int) -> Iterator[str]:
             yield text(x + 21, y + 21, value, "middle on" if word in fresh else "middle")
 
 
-def _products(flow: ArrayFlow, vector: Vector) -> Sequence[int]:
+def _products(flow: ArrayFlow, vector: DrawnVector) -> Sequence[int]:
     """What the array adds up of one vector, by column."""
     sums: list[int] = (np.array(vector.elements) @ flow.tiles[vector.tile].weights).tolist()
     return sums

@@ -24,7 +24,7 @@ Indices = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Vector:
+class DrawnVector:
     """One vector on its way: it issues in a cycle, with the indices of the loops, and adds to words of `acc`."""
 
     issued: int
@@ -49,13 +49,13 @@ class ArrayFlow:
 
     rows: int
     cols: int
-    vectors: tuple[Vector, ...]
+    vectors: tuple[DrawnVector, ...]
     tiles: tuple[Tile, ...]
     read_after: int  # from a vector's issue to the read of the accumulators, and to the write
     write_after: int
     word_after: int  # from the read of a word to the cycle in which it enters the array
 
-    def multiplies(self, vector: Vector, row: int, column: int) -> int:
+    def multiplies(self, vector: DrawnVector, row: int, column: int) -> int:
         """The cycle in which the element at this place multiplies its part of the vector."""
         return vector.issued + self.read_after - (self.rows - row) - (self.cols - column) + 1 + self.word_after
 
@@ -63,11 +63,11 @@ class ArrayFlow:
         """The first cycle in which the element at this place has the tile's weight beside the one that it uses."""
         return tile.first_read + MMA_WEIGHT_LEAD + self.word_after + row + column
 
-    def leaves(self, vector: Vector, column: int) -> int:
+    def leaves(self, vector: DrawnVector, column: int) -> int:
         """The cycle in which the sum of a column stands below the last row."""
         return self.multiplies(vector, self.rows - 1, column) + 1
 
-    def arrives(self, vector: Vector) -> int:
+    def arrives(self, vector: DrawnVector) -> int:
         """The first cycle in which the vector's sums are in `acc`."""
         return vector.issued + self.write_after + 1
 
@@ -90,14 +90,14 @@ def array_flow(run: ProgramRun, index: int, memories: Mapping[str, NDArray[np.in
 
 def _times(
     machine: Machine, instruction: Instruction, first: int, memories: Mapping[str, NDArray[np.int64]]
-) -> tuple[tuple[Tile, ...], tuple[Vector, ...]]:
+) -> tuple[tuple[Tile, ...], tuple[DrawnVector, ...]]:
     """Tiles and vectors in order; `first` is the first cycle in which a weight row may be read."""
     format = instruction.format
     a, w = systolic_activations(format), systolic_weights(format)
     loops = [loop.name for loop in format.loops]
     outer, inner = loops[: tile_loops(format)], loops[tile_loops(format) :]
     tiles: list[Tile] = []
-    vectors: list[Vector] = []
+    vectors: list[DrawnVector] = []
     begun = 0
     for of_tile in _indices(instruction, outer):
         read = first if not tiles else max(begun + 1, tiles[-1].first_read + instruction.engine.array.rows)
@@ -109,12 +109,12 @@ def _times(
             indices = {**of_tile, **of_vector}
             elements = memories[a.memory][_word(instruction, a, indices)].tolist()
             target = _word(instruction, format.destination, indices)
-            vectors.append(Vector(issued, len(tiles) - 1, indices, tuple(elements), target))
+            vectors.append(DrawnVector(issued, len(tiles) - 1, indices, tuple(elements), target))
             issued += 1
     return tuple(tiles), tuple(vectors)
 
 
-def _pause(update: int, vectors: Sequence[Vector], tiles: int) -> int:
+def _pause(update: int, vectors: Sequence[DrawnVector], tiles: int) -> int:
     """The first cycle in which the next tile's first vector may issue, as far as the last one's sums go."""
     if not vectors:
         return 0

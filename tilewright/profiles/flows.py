@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.check.footprint import Access, footprint
+from tilewright.isa.check.footprint import OperandAccess, footprint
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.program import Program
 from tilewright.simulator.profile import instructions_of_layers, layers_of
@@ -62,7 +62,7 @@ class _Place:
         self._reader: NDArray[np.int64] = np.full(size, NOBODY, np.int64)
         self.read: Counter[tuple[int, int]] = Counter()
 
-    def note(self, access: Access, layer: int) -> None:
+    def note(self, access: OperandAccess, layer: int) -> None:
         for first, end in access.ranges:
             words = slice(max(0, int(first)), int(end))
             if access.is_write:

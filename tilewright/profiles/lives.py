@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.host.segments import ProgramRun
-from tilewright.isa.check.footprint import Access, footprint
+from tilewright.isa.check.footprint import OperandAccess, footprint
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 
 
@@ -62,7 +62,7 @@ class _Memory:
         self._writer: NDArray[np.int64] = np.full(depth, -1, np.int64)
         self._read: NDArray[np.int64] = np.full(depth, -1, np.int64)
 
-    def note(self, access: Access, retired: int, layer: int) -> None:
+    def note(self, access: OperandAccess, retired: int, layer: int) -> None:
         """An access of an instruction that is retired in this cycle."""
         ranges = [slice(max(0, int(first)), int(end)) for first, end in access.ranges]
         if not access.is_write:

@@ -28,7 +28,7 @@ NEVER_WAIT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class IdealPart:
     """A part of a machine as the option names it, with the value that makes it ideal: `bus=inf`."""
 
     name: str
@@ -40,7 +40,7 @@ class Part:
         return f"{self.name}={self.value}"
 
 
-Choice = tuple[Part, ...]
+Choice = tuple[IdealPart, ...]
 """Parts that are ideal together."""
 
 
@@ -65,13 +65,13 @@ class WhatIf:
         return asdict(self)
 
 
-def parts_of(machine: Machine) -> Mapping[str, Part]:
+def parts_of(machine: Machine) -> Mapping[str, IdealPart]:
     """The parts of a machine by name: its bus, the latency of DRAM, and its engines."""
-    parts = [Part("bus", "inf", Ideal(bus=True)), Part("latency", "0", Ideal(latency=True))]
+    parts = [IdealPart("bus", "inf", Ideal(bus=True)), IdealPart("latency", "0", Ideal(latency=True))]
     for name, engine in machine.engines.items():
         if machine.formats_of(engine):
             label = facet_of(engine.template).part(engine)
-            parts.append(Part(label, "inf", Ideal(engines=frozenset({name}))))
+            parts.append(IdealPart(label, "inf", Ideal(engines=frozenset({name}))))
     return {part.name: part for part in parts}
 
 
@@ -105,7 +105,7 @@ def choices_of(machine: Machine, questions: Sequence[str]) -> list[Choice]:
     return choices
 
 
-def _part(machine: Machine, parts: Mapping[str, Part], text: str) -> Part:
+def _part(machine: Machine, parts: Mapping[str, IdealPart], text: str) -> IdealPart:
     name, _, value = text.strip().partition("=")
     if name not in parts:
         known = ", ".join(part.text for part in parts.values())

@@ -32,7 +32,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Network:
+class CalibratedNetwork:
     """A float network and the ranges of its tensors."""
 
     model: FloatModel
@@ -48,19 +48,19 @@ class Network:
         names = dequantized_names(prepared, made)
         return made, measure_noise(prepared, made, names, self.settings.samples, name)
 
-    def on_few_samples(self, count: int) -> Network:
+    def on_few_samples(self, count: int) -> CalibratedNetwork:
         """The network with the ranges that it has on the first samples."""
         if len(self.settings.samples) <= count:
             return self
         first = Samples({name: array[:count] for name, array in self.settings.samples.arrays.items()})
         return calibrated(self.model, replace(self.settings, samples=first))
 
-    def written_as(self, prepared: onnx.ModelProto) -> Network:
+    def written_as(self, prepared: onnx.ModelProto) -> CalibratedNetwork:
         """The same function with other nodes."""
         return calibrated(replace(self.model, prepared=inferred(prepared, self.model.name)), self.settings)
 
 
-def calibrated(model: FloatModel, settings: Settings) -> Network:
+def calibrated(model: FloatModel, settings: Settings) -> CalibratedNetwork:
     """A network with its ranges on all samples."""
     prepared, samples, name = model.prepared, settings.samples, model.name
     inner = inner_tensors(prepared)
@@ -69,4 +69,4 @@ def calibrated(model: FloatModel, settings: Settings) -> Network:
     bits = STORED_TYPES[settings.activations].values.bits
     joined = join_ranges(prepared, even_ranges(prepared, join_steps(model.alike, ranges), bits))
     read = moments(prepared, samples, name) if settings.block else {}
-    return Network(model, joined, settings, read)
+    return CalibratedNetwork(model, joined, settings, read)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from tilewright.quantization.attempt import Network
+from tilewright.quantization.attempt import CalibratedNetwork
 from tilewright.quantization.noise import HURTS_DB, TOO_MUCH_DB, LayerNoise, or_full_scale
 from tilewright.quantization.pieces import MOST_PIECES, Curve, Pieces, curve_of, in_pieces
 
@@ -33,7 +33,7 @@ class InPieces:
         return self.layer.name
 
 
-def made_finer(network: Network, kept: Set[str]) -> tuple[Network, tuple[InPieces, ...]]:
+def made_finer(network: CalibratedNetwork, kept: Set[str]) -> tuple[CalibratedNetwork, tuple[InPieces, ...]]:
     """The network with such curves in pieces; `kept` nodes are float and stay as they are."""
     found: list[InPieces] = []
     of_steps = {tensor for tensors in network.model.alike.values() for tensor in tensors}
@@ -79,8 +79,8 @@ def _worst_first(layers: Iterable[LayerNoise]) -> list[LayerNoise]:
 
 
 def _with_best_count(
-    network: Network, curve: Curve, layer: LayerNoise, kept: Set[str]
-) -> tuple[Network, tuple[LayerNoise, ...], InPieces] | None:
+    network: CalibratedNetwork, curve: Curve, layer: LayerNoise, kept: Set[str]
+) -> tuple[CalibratedNetwork, tuple[LayerNoise, ...], InPieces] | None:
     """The network with as many pieces as help; None if they do not."""
     model, before = network.model.prepared, _ratio([layer], curve.result)
     few = network.on_few_samples(TRIED_SAMPLES)

@@ -26,14 +26,14 @@ WORTH_DB = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptFloat:
     """Nodes that stay float; `gain_db` is by how much the worst output gains, None where the user named them."""
 
     nodes: tuple[str, ...]
     gain_db: float | None
 
 
-def named_nodes(model: onnx.ModelProto, names: Sequence[str]) -> Iterator[Kept]:
+def named_nodes(model: onnx.ModelProto, names: Sequence[str]) -> Iterator[KeptFloat]:
     """The nodes that are meant by name or by operator; raises InputError for what there is not."""
     for name in names:
         nodes = tuple(node.name for node in model.graph.node if name in (node.name, node.op_type))
@@ -44,14 +44,14 @@ def named_nodes(model: onnx.ModelProto, names: Sequence[str]) -> Iterator[Kept]:
                 f"--keep {name}: no node has this name or operator{close}; "
                 f"expected a node's name, {AUTO}, or one of: {', '.join(kinds)}"
             )
-        yield Kept(nodes, None)
+        yield KeptFloat(nodes, None)
 
 
 def costly_nodes(
     layers: Sequence[LayerNoise],
     outputs: Sequence[str],
     again: Callable[[Sequence[str]], Sequence[LayerNoise]],
-) -> Iterator[Kept]:
+) -> Iterator[KeptFloat]:
     """The nodes of the layers that hurt most, the worst first, of those whose outputs gain from it.
 
     `again` gives the layers of the network that is quantised anew with these nodes in float, too.
@@ -64,7 +64,7 @@ def costly_nodes(
         for nodes in dict.fromkeys((layer.nodes, _back_to_products(layer, layers))):
             ratio = _worst_output(again([*kept, *nodes]), outputs)
             if ratio >= best + WORTH_DB:
-                yield Kept(nodes, ratio - best)
+                yield KeptFloat(nodes, ratio - best)
                 kept += nodes
                 best = ratio
                 break

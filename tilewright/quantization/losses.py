@@ -15,24 +15,24 @@ STATES = ("cell", "hidden")
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class AccuracyLoss:
     """A layer or a part of a recurrence, and by how much its ratio is lower than that of what it is computed from."""
 
     name: str
     loses_db: float
 
 
-def losses(layers: Sequence[LayerNoise], alike: Mapping[str, Sequence[str]]) -> tuple[Loss, ...]:
+def losses(layers: Sequence[LayerNoise], alike: Mapping[str, Sequence[str]]) -> tuple[AccuracyLoss, ...]:
     """All that lose more than a user may leave unread, the worst first; each part of a recurrence once."""
     parts = {tensor: part for part, tensors in alike.items() for tensor in tensors}
     by_tensor = {layer.tensor: layer for layer in layers}
-    worst: dict[str, Loss] = {}
+    worst: dict[str, AccuracyLoss] = {}
     for layer in layers:
         part = parts.get(layer.tensor)
         loss = layer.drop_db if part is None else max(layer.drop_db or 0, _of_state(layer, part, parts, by_tensor))
         name = layer.name if part is None else part
         if loss is not None and loss > max(TOO_MUCH_DB, worst[name].loses_db if name in worst else 0):
-            worst[name] = Loss(name, loss)
+            worst[name] = AccuracyLoss(name, loss)
     return tuple(sorted(worst.values(), key=lambda each: -each.loses_db))
 
 

@@ -31,8 +31,8 @@ from tilewright.quantization.multi_head_form import (
     PAST_VALUE,
     QUERY,
     VALUE,
-    Form,
-    Operands,
+    AttentionForm,
+    AttentionOperands,
     Shapes,
     is_attention,
     read_form,
@@ -79,17 +79,17 @@ def write_attention(
             continue
         made = onnx.ModelProto()
         made.CopyFrom(model)
-        written = _Writer(form, shapes, made.graph).nodes_of(list(node.output))
+        written = _AttentionWriter(form, shapes, made.graph).nodes_of(list(node.output))
         rest = [*model.graph.node[:at], *written, *model.graph.node[at + 1 :]]
         del made.graph.node[:]
         made.graph.node.extend(rest)
         model = made
 
 
-class _Writer:
+class _AttentionWriter:
     """The nodes that take a node's place; their constants become the graph's."""
 
-    def __init__(self, form: Form, shapes: Shapes, graph: onnx.GraphProto) -> None:
+    def __init__(self, form: AttentionForm, shapes: Shapes, graph: onnx.GraphProto) -> None:
         self._form = form
         self._shapes = shapes
         self._graph = graph
@@ -133,7 +133,7 @@ class _Writer:
         """Query or value as [batch, heads, tokens, width], the key as [batch, heads, width, keys]."""
         form = self._form
         past = form.given.get({"k": PAST_KEY, "v": PAST_VALUE}.get(part, -1), "")
-        is_turned = part == "k" and not past and not present and form.operands is Operands.APART
+        is_turned = part == "k" and not past and not present and form.operands is AttentionOperands.APART
         heads = self._own_heads(part, is_turned)
         if past:
             heads = self._add("Concat", f"{part}.all", past, heads, axis=2)
@@ -147,14 +147,14 @@ class _Writer:
         """What the node's own operands hold of a part, in heads; `is_turned`: with the tokens last."""
         form, packed = self._form, 0
         match form.operands:
-            case Operands.PACKED:
+            case AttentionOperands.PACKED:
                 packed = 3
-            case Operands.PACKED_KEYS:
+            case AttentionOperands.PACKED_KEYS:
                 packed = 2 if part != "q" else 0
-            case Operands.IN_HEADS:
+            case AttentionOperands.IN_HEADS:
                 if part != "q":  # no bias: these come from a cache, which has it
                     return form.given[KEY if part == "k" else VALUE]
-            case Operands.APART:
+            case AttentionOperands.APART:
                 pass
         if packed:
             return self._unpacked(part, packed)

@@ -36,7 +36,7 @@ RESULTS = 3
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-class Operands(Enum):
+class AttentionOperands(Enum):
     """How query, key and value are given."""
 
     APART = "apart"
@@ -46,14 +46,14 @@ class Operands(Enum):
 
 
 @dataclass(frozen=True)
-class Form:
+class AttentionForm:
     """What is known of a node.
 
     `width` and `value_width` are the features of a head, `own` the keys beside the `past` ones of the cache.
     """
 
     name: str
-    operands: Operands
+    operands: AttentionOperands
     given: Mapping[int, str]  # tensor by position
     attributes: Mapping[str, Any]
     batch: int
@@ -83,7 +83,7 @@ def runs_in_onnx_runtime(node: onnx.NodeProto) -> bool:
     return given[KEY] and given[VALUE] and (has_results or not given[PAST_KEY])
 
 
-def read_form(node: onnx.NodeProto, shapes: Shapes) -> Form | None:
+def read_form(node: onnx.NodeProto, shapes: Shapes) -> AttentionForm | None:
     """What is known of a node; None if it is of another form, or a shape of it is not known.
 
     Raises CompileError for shapes that contradict each other.
@@ -94,7 +94,7 @@ def read_form(node: onnx.NodeProto, shapes: Shapes) -> Form | None:
         return None
     if any(name not in shapes for name in given.values()):
         return None
-    form = _Reader(node, given, {NAMES[at]: shapes[name] for at, name in given.items()}, attributes).form()
+    form = _AttentionReader(node, given, {NAMES[at]: shapes[name] for at, name in given.items()}, attributes).form()
     is_causal = bool(attributes.get("unidirectional", 0))
     masks = ((form.batch,), (form.batch, form.keys), (form.batch, form.tokens, form.keys))
     if (is_causal and form.own != form.tokens) or (PADDING in given and shapes[given[PADDING]] not in masks):
@@ -103,7 +103,7 @@ def read_form(node: onnx.NodeProto, shapes: Shapes) -> Form | None:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _AttentionReader:
     """A node's operands by name, and what its errors begin with."""
 
     node: onnx.NodeProto
@@ -111,7 +111,7 @@ class _Reader:
     shapes: Shapes  # by the operand's name in NAMES
     attributes: Mapping[str, Any]
 
-    def form(self) -> Form:
+    def form(self) -> AttentionForm:
         heads = int(self.attributes.get("num_heads", 0))
         if heads < 1:
             raise self._error(f"num_heads is {heads}", "at least 1")
@@ -119,7 +119,7 @@ class _Reader:
         if len(query) == 5:
             batch, tokens, _, _, width = query
             self._require("query", (batch, tokens, heads, 3, width))
-            return self._checked(Operands.PACKED, batch, tokens, heads, width, width, tokens)
+            return self._checked(AttentionOperands.PACKED, batch, tokens, heads, width, width, tokens)
         if len(query) != 3 or query[2] % heads:
             raise self._error(
                 f"query has the shape {list(query)}",
@@ -133,27 +133,27 @@ class _Reader:
             case 5:
                 own = key[1]
                 self._require("key", (batch, own, heads, 2, width))
-                return self._checked(Operands.PACKED_KEYS, batch, tokens, heads, width, width, own)
+                return self._checked(AttentionOperands.PACKED_KEYS, batch, tokens, heads, width, width, own)
             case 4:
                 own, value_width = key[2], value[-1] if value else 0
                 self._require("key", (batch, heads, own, width))
                 self._require("value", (batch, heads, own, value_width))
-                return self._checked(Operands.IN_HEADS, batch, tokens, heads, width, value_width, own)
+                return self._checked(AttentionOperands.IN_HEADS, batch, tokens, heads, width, value_width, own)
             case _:
                 own, value_width = key[1] if len(key) == 3 else 0, (value[-1] if value else 0) // heads
                 self._require("key", (batch, own, features))
                 self._require("value", (batch, own, value_width * heads))
-                return self._checked(Operands.APART, batch, tokens, heads, width, value_width, own)
+                return self._checked(AttentionOperands.APART, batch, tokens, heads, width, value_width, own)
 
     def _checked(
-        self, operands: Operands, batch: int, tokens: int, heads: int, width: int, value_width: int, own: int
-    ) -> Form:
+        self, operands: AttentionOperands, batch: int, tokens: int, heads: int, width: int, value_width: int, own: int
+    ) -> AttentionForm:
         """The form, if what else is given fits it."""
         absent = {
-            Operands.PACKED: ("key", "value"),
-            Operands.PACKED_KEYS: ("value",),
-            Operands.IN_HEADS: ("past_key", "past_value"),
-            Operands.APART: (),
+            AttentionOperands.PACKED: ("key", "value"),
+            AttentionOperands.PACKED_KEYS: ("value",),
+            AttentionOperands.IN_HEADS: ("past_key", "past_value"),
+            AttentionOperands.APART: (),
         }[operands]
         for name in absent:
             if name in self.shapes:
@@ -172,7 +172,7 @@ class _Reader:
             outer = self.shapes["attention_bias"][:2]
             fits = len(outer) == 2 and all(size in (1, most) for size, most in zip(outer, (batch, heads), strict=True))
             self._require("attention_bias", (*(outer if fits else (batch, heads)), tokens, past + own))
-        return Form(
+        return AttentionForm(
             self.node.name, operands, self.given, self.attributes, batch, tokens, heads, width, value_width, own, past
         )
 

@@ -40,7 +40,7 @@ INPUT = "input"
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class NoisyLayer:
     """The nodes that compute one tensor from others that are quantised."""
 
     name: str  # of the first node that computes
@@ -130,7 +130,7 @@ def hurting(layers: Sequence[LayerNoise]) -> tuple[LayerNoise, ...]:
     return tuple(sorted(found, key=lambda layer: -(layer.drop_db or 0)))[:MOST_NAMED]
 
 
-def find_layers(model: onnx.ModelProto, names: Mapping[str, str]) -> list[Layer]:
+def find_layers(model: onnx.ModelProto, names: Mapping[str, str]) -> list[NoisyLayer]:
     """The layers that make each of these tensors, in the order of the nodes; inputs are layers without nodes."""
     makers = {output: node for node in model.graph.node for output in node.output}
     order = {node.name: position for position, node in enumerate(model.graph.node)}
@@ -142,7 +142,7 @@ def find_layers(model: onnx.ModelProto, names: Mapping[str, str]) -> list[Layer]
         nodes = sorted(found.values(), key=lambda node: order[node.name])
         operators = tuple(node.op_type for node in nodes) or (INPUT,)
         label = nodes[0].name if nodes else tensor
-        layers.append(Layer(label, tuple(node.name for node in nodes), operators, tensor, tuple(operands)))
+        layers.append(NoisyLayer(label, tuple(node.name for node in nodes), operators, tensor, tuple(operands)))
     return sorted(layers, key=lambda layer: order[layer.nodes[-1]] if layer.nodes else -1)
 
 
@@ -167,7 +167,7 @@ def _collect(
                 waiting.append(source)
 
 
-def _noise(layer: Layer, ratios: Mapping[str, float | None], own: Mapping[str, float | None]) -> LayerNoise:
+def _noise(layer: NoisyLayer, ratios: Mapping[str, float | None], own: Mapping[str, float | None]) -> LayerNoise:
     ratio = ratios[layer.tensor]
     drop = None
     if ratio is not None and layer.operands:

@@ -83,7 +83,7 @@ def in_pieces(model: onnx.ModelProto, curve: Curve, pieces: Pieces, ranges: Mapp
     """The same function with a curve in pieces; `ranges` are those of the model's tensors."""
     made, count = onnx.ModelProto(), pieces.count
     made.CopyFrom(model)
-    writer = _Writer(model, ranges, pieces.parts)
+    writer = _PieceWriter(model, ranges, pieces.parts)
     ends = _ends(ranges[curve.root], count)
     total = ""
     for number, end in enumerate(ends):
@@ -117,7 +117,7 @@ def _ends(values: Range, count: int) -> list[np.float32]:
 
 
 @dataclass
-class _Writer:
+class _PieceWriter:
     """Collects the nodes of pieces, and of what each of them needs."""
 
     model: onnx.ModelProto

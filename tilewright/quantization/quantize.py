@@ -19,8 +19,8 @@ from tilewright.quantization.chosen_masks import CHOICE
 from tilewright.quantization.costly_ranges import CostlyRange, costly_ranges
 from tilewright.quantization.finer import InPieces, as_one, made_finer
 from tilewright.quantization.float_model import FloatModel, Model, read_float_model
-from tilewright.quantization.keep import AUTO, Kept, costly_nodes, named_nodes
-from tilewright.quantization.losses import Loss, losses
+from tilewright.quantization.keep import AUTO, KeptFloat, costly_nodes, named_nodes
+from tilewright.quantization.losses import AccuracyLoss, losses
 from tilewright.quantization.noise import TOO_MUCH_DB, LayerNoise, hurting, signal_to_noise
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names
 from tilewright.quantization.ranges import DEFAULT_PERCENTILE
@@ -44,7 +44,7 @@ class QuantizedModel:
     block: int  # of matrices; 0: none
     samples: int
     seed: int | None  # of random samples
-    kept: tuple[Kept, ...]  # what stays float although it could be quantised
+    kept: tuple[KeptFloat, ...]  # what stays float although it could be quantised
     alike: Mapping[str, tuple[str, ...]]  # tensors that are the same part of each step of a recurrence, by part
     pieces: tuple[InPieces, ...]  # curves that are computed in pieces
     costly_ranges: tuple[CostlyRange, ...]  # what costs more than 6 dB
@@ -79,7 +79,7 @@ class QuantizedModel:
         return tuple(map(str, worst.values()))
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[AccuracyLoss, ...]:
         """The layers, and the states of recurrences, that lose more than 6 dB, the worst first."""
         return losses(self.layers, self.alike)
 

@@ -32,7 +32,7 @@ SCRIPT, ELF = "memory.ld", "firmware.elf"
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class FirmwareSizes:
     """Bytes of the driver's object files, code with constants and memory, and of the whole firmware in memory.
 
     Without tables for debuggers and exceptions (`.eh_frame`), which the link leaves out.
@@ -45,7 +45,7 @@ class Sizes:
 
 def compile_firmware(
     files: Mapping[str, bytes], addresses: Mapping[str, int], memory_bytes: int
-) -> tuple[bytes, Sizes]:
+) -> tuple[bytes, FirmwareSizes]:
     """The image of a memory with a bundle's program in it, from the memory's first byte on.
 
     `addresses` says where `npu`, `serial`, `lights` and `memory` are. Raises InputError when it does not compile, or
@@ -68,7 +68,7 @@ def compile_firmware(
         _clang(folder, "-static", f"-Wl,-T,{SCRIPT}", "-Wl,--gc-sections", "-o", ELF, *objects)
         image = _image(folder / ELF, addresses["memory"], memory_bytes)
         code, memory = (sum(each) for each in zip(*(_sizes(folder / f"{n}.o") for n in DRIVER), strict=True))
-        return image, Sizes(code, memory, len(image))
+        return image, FirmwareSizes(code, memory, len(image))
 
 
 def words_of(image: bytes) -> list[int]:

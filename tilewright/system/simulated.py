@@ -18,7 +18,7 @@ from tilewright.rtl.simulation.build import NETLIST, cached_netlist, texts_of
 from tilewright.rtl.simulation.rules import RULES, rules_verilog
 from tilewright.rtl.simulation.runtime import WITHOUT_RUNTIME, runtime_objects
 from tilewright.rtl.simulation.tools import RtlError, require_tools
-from tilewright.system.firmware import Sizes, compile_firmware, words_of
+from tilewright.system.firmware import FirmwareSizes, compile_firmware, words_of
 from tilewright.system.soc import TOP, System, simulated_system
 
 MEMORY_BYTES = 1 << 22
@@ -42,7 +42,7 @@ class SystemRun:
     before: int
     machine: int
     after: int
-    sizes: Sizes
+    sizes: FirmwareSizes
 
     def text(self) -> str:
         """For people: what the firmware printed, then what it took."""

@@ -17,7 +17,7 @@ from tilewright.isa.program.partitioned import HostSegment, Partitioned
 from tilewright.program import Program
 from tilewright.values.compiled import Compiled
 from tilewright.values.culprit import Culprit, culprit
-from tilewright.values.limits import Limits
+from tilewright.values.limits import TensorLimits
 from tilewright.values.places import from_words, in_words
 from tilewright.values.reference import Arrays, Expected, expected, reference_tensors
 from tilewright.values.watch import Watch, Write
@@ -61,7 +61,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ValueComparison:
     """`skipped`: tensors of the machine that are not compared, and why; `host_nodes`: what the host computes."""
 
     tensors: tuple[TensorComparison, ...]
@@ -73,7 +73,7 @@ class Comparison:
 
 def compare_values(
     model: onnx.ModelProto, network: Program, programs: Sequence[Compiled], inputs: Arrays
-) -> Comparison:
+) -> ValueComparison:
     """Compare the tensors of a model, compiled to these programs, on these inputs. Raises InputError, MachineFault."""
     read = {tensor.name for each in programs for tensor in each.program.inputs}
     made = {nest.result.tensor for each in programs for nest in each.selection.program.nests}
@@ -86,7 +86,7 @@ def compare_values(
     compared = {tensor.tensor for part in parts for tensor in part.tensors}
     skipped = {name: why for part in parts for name, why in part.skipped.items()}
     quantised = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
-    return Comparison(
+    return ValueComparison(
         tuple(tensor for part in parts for tensor in part.tensors),
         next((part.first for part in parts if part.first is not None), None),
         skipped,
@@ -140,7 +140,7 @@ class _Part:
         self._right: dict[str, Expected] = {}
         self.skipped: dict[str, str] = {}
         self._sort_out(reference)
-        limits = Limits(model, {*self._right, *(tensor.name for tensor in compiled.program.inputs)})
+        limits = TensorLimits(model, {*self._right, *(tensor.name for tensor in compiled.program.inputs)})
         self._limit = {name: limits.of(name) for name in self._right}
         self.first: Difference | None = None
         right = {name: each.values for name, each in self._right.items()}

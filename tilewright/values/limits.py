@@ -19,7 +19,7 @@ MOVES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Identity", 
 """Operators whose results are elements of their first operand."""
 
 
-class Limits:
+class TensorLimits:
     """The limits of a model's tensors, of which the machine holds some."""
 
     def __init__(self, model: onnx.ModelProto, held: Collection[str]) -> None:

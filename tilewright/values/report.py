@@ -7,19 +7,19 @@ from dataclasses import asdict
 from typing import Any
 
 from tilewright.terminal.tables import print_table, print_text
-from tilewright.values.compare import Comparison, Difference
+from tilewright.values.compare import Difference, ValueComparison
 from tilewright.values.culprit import WordRead
 
 SHOWN_WORDS = 6
 """As many words of each operand are shown."""
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: ValueComparison) -> dict[str, Any]:
     """All of it, with the verdict: whether each layer by itself is within its limit."""
     return {"is_within_limits": comparison.first is None, **asdict(comparison)}
 
 
-def print_comparison(comparison: Comparison, inputs: str, machine: str) -> None:
+def print_comparison(comparison: ValueComparison, inputs: str, machine: str) -> None:
     """The verdict, the tensors, what is not compared, and the first difference."""
     print(_verdict(comparison))
     print()
@@ -44,7 +44,7 @@ def print_comparison(comparison: Comparison, inputs: str, machine: str) -> None:
         _print_difference(comparison.first, limits[comparison.first.tensor])
 
 
-def _verdict(comparison: Comparison) -> str:
+def _verdict(comparison: ValueComparison) -> str:
     if not comparison.tensors:
         return "Nothing was compared: no tensor of the machine is one of the model's."
     values = sum(tensor.values for tensor in comparison.tensors)
@@ -58,7 +58,7 @@ def _verdict(comparison: Comparison) -> str:
     return f"{layers} further away than rounding explains. First: layer {comparison.first.layer}, see the end."
 
 
-def _print_left_out(comparison: Comparison) -> None:
+def _print_left_out(comparison: ValueComparison) -> None:
     """What the comparison cannot see, in a line each."""
     for name, why in comparison.skipped.items():
         print_text(f"Not compared: {name}: {why}.")

@@ -17,7 +17,7 @@ from tilewright.compiler.options import Options
 from tilewright.errors import InputError
 from tilewright.isa.machine.machine import Machine
 from tilewright.program import Program
-from tilewright.values.compare import Comparison, compare_values
+from tilewright.values.compare import ValueComparison, compare_values
 from tilewright.values.compiled import compile_keeping
 
 SEED = 14
@@ -37,7 +37,7 @@ def compare_bits(network: Network, machine: Machine, effort: int) -> Verdict:
     return _verdict(comparison)
 
 
-def _verdict(comparison: Comparison) -> Verdict:
+def _verdict(comparison: ValueComparison) -> Verdict:
     first = comparison.first
     if first is not None:
         where = f"{first.tensor}[{', '.join(map(str, first.index))}]"

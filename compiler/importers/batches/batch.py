@@ -17,13 +17,13 @@ from onnx import numpy_helper
 
 from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.importers.batches.node import REMEDY, Batched, Outcome
-from tilewright.compiler.importers.batches.place import Place, repeated
+from tilewright.compiler.importers.batches.node import REMEDY, Batched, BatchedNode
+from tilewright.compiler.importers.batches.place import ImageAxis, repeated
 from tilewright.compiler.importers.batches.rules import MICROSOFT, RULES
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_microsoft import DOMAIN
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN, opset_of
-from tilewright.compiler.importers.preconditions.node import Node, Shape, attributes_of, node_of
+from tilewright.compiler.importers.preconditions.node import ModelNode, Shape, attributes_of, node_of
 from tilewright.compiler.importers.preconditions.rules import Constants
 from tilewright.compiler.importers.reach import reads
 from tilewright.compiler.importers.shapes import known_shapes
@@ -35,7 +35,7 @@ class ForImages:
 
     model: onnx.ModelProto
     shapes: Mapping[str, Shape]
-    places: Mapping[str, Place]
+    places: Mapping[str, ImageAxis]
 
     def require_shapes(self, inferred: onnx.ModelProto) -> None:
         """Raise CompileError for the first node whose result has another shape."""
@@ -74,7 +74,7 @@ def for_images(model: onnx.ModelProto, wanted: int, name: str) -> ForImages:
     known that it keeps images apart.
     """
     images = _images_of(model, name)
-    walk = _Walk(model, images, wanted)
+    walk = _BatchWalk(model, images, wanted)
     for node in model.graph.node:
         walk.take(node)
     _require_outputs(model, walk.places, name)
@@ -105,7 +105,7 @@ def _images_of(model: onnx.ModelProto, name: str) -> int:
     return int(firsts.pop()[0])
 
 
-def _require_outputs(model: onnx.ModelProto, places: Mapping[str, Place], name: str) -> None:
+def _require_outputs(model: onnx.ModelProto, places: Mapping[str, ImageAxis], name: str) -> None:
     for value in model.graph.output:
         place = places.get(value.name)
         if place is None or place.axis or place.outer != 1:
@@ -119,18 +119,18 @@ def _require_outputs(model: onnx.ModelProto, places: Mapping[str, Place], name: 
 
 
 @dataclass
-class _Walk:
+class _BatchWalk:
     """Goes through a model's nodes in order: `places` in what it has seen, and nodes and constants of the result."""
 
     model: onnx.ModelProto
     images: int
     wanted: int
-    places: dict[str, Place] = field(init=False)
+    places: dict[str, ImageAxis] = field(init=False)
     shapes: Mapping[str, Shape] = field(init=False)
 
     def __post_init__(self) -> None:
         graph = self.model.graph
-        self.places = {value.name: Place(0) for value in _inputs(self.model)}
+        self.places = {value.name: ImageAxis(0) for value in _inputs(self.model)}
         self.shapes = known_shapes(self.model)
         self._opset = opset_of(self.model)
         self._constants = Constants(self.model)
@@ -177,10 +177,10 @@ class _Walk:
         else:
             given = attributes_of(node)
             ends = tuple(node.input), tuple(node.output)
-            own = Node(node.name, node.op_type, *ends, given, frozenset(given), self.shapes, self._constants)
+            own = ModelNode(node.name, node.op_type, *ends, given, frozenset(given), self.shapes, self._constants)
         return Batched(own, self.places, self.images, self.wanted, self._opset)
 
-    def _changed(self, node: onnx.NodeProto, seen: Batched, outcome: Outcome) -> onnx.NodeProto:
+    def _changed(self, node: onnx.NodeProto, seen: Batched, outcome: BatchedNode) -> onnx.NodeProto:
         if self.images == self.wanted or not (outcome.constants or outcome.repeats):
             return node
         changed = onnx.NodeProto()
@@ -197,7 +197,7 @@ class _Walk:
         self._new[made] = values
         return made
 
-    def _repeated(self, name: str, place: Place, seen: Batched) -> str:
+    def _repeated(self, name: str, place: ImageAxis, seen: Batched) -> str:
         """A constant for the wanted number of images, or what dequantises one."""
         if name in self._constants:
             values = repeated(self._constants[name], place, self.images, self.wanted)

@@ -9,36 +9,36 @@ from typing import Any, NoReturn
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, NodeName
-from tilewright.compiler.importers.batches.place import Place
-from tilewright.compiler.importers.preconditions.node import Node, Shape
+from tilewright.compiler.importers.batches.place import ImageAxis
+from tilewright.compiler.importers.preconditions.node import ModelNode, Shape
 
 REMEDY = "compile it without --batch: `run` takes any number of images, one after another"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchedNode:
     """Where images lie in a node's results, and which of its constant operands are others for another number of images.
 
     `constants` are new values by position. `repeats` are the operands that hold the same for each image, by position,
     with where their images lie: they are repeated for more.
     """
 
-    places: tuple[Place, ...]  # of each result; a single one is that of all
+    places: tuple[ImageAxis, ...]  # of each result; a single one is that of all
     constants: Mapping[int, NDArray[Any]] = field(default_factory=dict)
-    repeats: Mapping[int, Place] = field(default_factory=dict)
+    repeats: Mapping[int, ImageAxis] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Batched:
     """A node of a model for `images` images. `places` are those of the tensors that depend on images, by name."""
 
-    node: Node
-    places: Mapping[str, Place]
+    node: ModelNode
+    places: Mapping[str, ImageAxis]
     images: int
     wanted: int
     opset: int
 
-    def place(self, position: int) -> Place | None:
+    def place(self, position: int) -> ImageAxis | None:
         """Where images lie in an operand; None for one that depends on none, or is left out."""
         return self.places.get(self.node.inputs[position]) if self.node.has(position) else None
 
@@ -72,7 +72,7 @@ class Batched:
         """The positions of the operands that depend on images."""
         return tuple(position for position in range(len(self.node.inputs)) if self.place(position) is not None)
 
-    def only(self, position: int) -> Place:
+    def only(self, position: int) -> ImageAxis:
         """Where images lie in the only operand that may depend on them."""
         if self.dependent != (position,):
             names = [self.node.inputs[other] for other in self.dependent if other != position]
@@ -81,7 +81,7 @@ class Batched:
         assert place is not None
         return place
 
-    def require_apart(self, place: Place, axes: Iterable[int], what: str, rank: int) -> None:
+    def require_apart(self, place: ImageAxis, axes: Iterable[int], what: str, rank: int) -> None:
         """Refuse a node that does something along the dimension in which images lie."""
         if place.axis in {axis % rank if rank else axis for axis in axes}:
             self.refuse(f"it {what} along dimension {place.axis}, in which the images lie")
@@ -94,7 +94,7 @@ class Batched:
         raise error
 
 
-def broadcast(batched: Batched, operands: Sequence[int]) -> Outcome:
+def broadcast(batched: Batched, operands: Sequence[int]) -> BatchedNode:
     """Each element of the result from one element of each operand, aligned at the last dimension."""
     rank = len(batched.result())
     own = {position: batched.place(position) for position in operands}
@@ -117,4 +117,4 @@ def broadcast(batched: Batched, operands: Sequence[int]) -> Outcome:
         axis = place.axis - (rank - len(shape))
         if known is None and axis >= 0 and shape[axis] > 1:
             repeats[position] = place.at(axis)
-    return Outcome((place,), repeats=repeats)
+    return BatchedNode((place,), repeats=repeats)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ImageAxis:
     """Images lie in dimension `axis`, whose indices are (outer · images + image) · inner + rest."""
 
     axis: int
@@ -32,12 +32,12 @@ class Place:
         """The size of the dimension."""
         return self.outer * images * self.inner
 
-    def at(self, axis: int) -> Place:
+    def at(self, axis: int) -> ImageAxis:
         """The same in another dimension."""
         return replace(self, axis=axis)
 
 
-def reshaped(place: Place, shape: Sequence[int], to: Sequence[int], images: int) -> Place | None:
+def reshaped(place: ImageAxis, shape: Sequence[int], to: Sequence[int], images: int) -> ImageAxis | None:
     """Where images lie once a tensor of a shape is seen as another; None where no single dimension holds them.
 
     Of several dimensions that would do, such as two of size 1, the first that holds nothing else.
@@ -50,11 +50,11 @@ def reshaped(place: Place, shape: Sequence[int], to: Sequence[int], images: int)
             continue
         here = outer // before
         if size and size % (here * images) == 0:
-            found.append(Place(axis, here, size // (here * images)))
+            found.append(ImageAxis(axis, here, size // (here * images)))
     return min(found, key=lambda each: (each.outer * each.inner > 1, each.axis), default=None)
 
 
-def repeated(values: NDArray[Any], place: Place, images: int, wanted: int) -> NDArray[Any] | None:
+def repeated(values: NDArray[Any], place: ImageAxis, images: int, wanted: int) -> NDArray[Any] | None:
     """A constant that is the same for each of `images`, for `wanted` of them; None where it differs between images."""
     axis = place.axis
     if values.shape[axis] != place.size(images):

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewright.compiler.importers.batches.node import Batched, Outcome
-from tilewright.compiler.importers.batches.place import Place
+from tilewright.compiler.importers.batches.node import Batched, BatchedNode
+from tilewright.compiler.importers.batches.place import ImageAxis
 
 COLUMNS, ROWS = -1, -2
 """The dimensions of a matrix, counted from the last one."""
 
 
-def gemm(batched: Batched) -> Outcome:
+def gemm(batched: Batched) -> BatchedNode:
     """ONNX's Gemm."""
     return _gemm(0, 1, 2, batched)
 
 
-def quantized_gemm(batched: Batched) -> Outcome:
+def quantized_gemm(batched: Batched) -> BatchedNode:
     """QGemm of the domain com.microsoft, in which scales and zero points stand between the operands."""
     return _gemm(0, 3, 6, batched)
 
 
-def _gemm(left: int, right: int, added: int, batched: Batched) -> Outcome:
+def _gemm(left: int, right: int, added: int, batched: Batched) -> BatchedNode:
     _require_among(batched, (left, right, added))
     a, b = batched.place(left), batched.place(right)
     turned = bool(batched.number("transA", 0)), bool(batched.number("transB", 0))
@@ -38,10 +38,10 @@ def _gemm(left: int, right: int, added: int, batched: Batched) -> Outcome:
         batched.refuse("images lie in different dimensions of its operands")
     if own is None and axis >= 0 and shape[axis] > 1:
         repeats[added] = place.at(axis)
-    return Outcome((place,), repeats=repeats)
+    return BatchedNode((place,), repeats=repeats)
 
 
-def matmul(left: int, right: int, of_columns: tuple[int, ...] = ()) -> partial[Outcome]:
+def matmul(left: int, right: int, of_columns: tuple[int, ...] = ()) -> partial[BatchedNode]:
     """A product of matrices whose operands are at these positions.
 
     The others are scales and zero points: one number each, or, of those at `of_columns`, one for each column.
@@ -49,7 +49,7 @@ def matmul(left: int, right: int, of_columns: tuple[int, ...] = ()) -> partial[O
     return partial(_matmul, left, right, of_columns)
 
 
-def _matmul(left: int, right: int, of_columns: tuple[int, ...], batched: Batched) -> Outcome:
+def _matmul(left: int, right: int, of_columns: tuple[int, ...], batched: Batched) -> BatchedNode:
     _require_among(batched, (left, right))
     for position, name in enumerate(batched.node.inputs):
         may_be_many = position in (left, right) or (position in of_columns and batched.place(right) is None)
@@ -64,7 +64,7 @@ def _matmul(left: int, right: int, of_columns: tuple[int, ...], batched: Batched
     result = batched.result()
     if -place.axis > len(result) or result[place.axis] != place.size(batched.images):
         batched.refuse("an operand stretches the dimension in which the images lie")
-    return Outcome((place.at(place.axis + len(result)),), repeats=_repeats(batched, place, left, right))
+    return BatchedNode((place.at(place.axis + len(result)),), repeats=_repeats(batched, place, left, right))
 
 
 def _require_among(batched: Batched, positions: tuple[int, ...]) -> None:
@@ -74,7 +74,7 @@ def _require_among(batched: Batched, positions: tuple[int, ...]) -> None:
             batched.refuse(f"its operand {batched.node.inputs[position]!r} is computed from the images, too")
 
 
-def _from_last(batched: Batched, position: int) -> Place:
+def _from_last(batched: Batched, position: int) -> ImageAxis:
     """Where images lie in an operand, its dimension counted from the last one."""
     place, rank = batched.place(position), len(batched.shape(position))
     assert place is not None
@@ -83,7 +83,7 @@ def _from_last(batched: Batched, position: int) -> Place:
     return place.at(place.axis - rank)
 
 
-def _repeats(batched: Batched, place: Place, left: int, right: int) -> dict[int, Place]:
+def _repeats(batched: Batched, place: ImageAxis, left: int, right: int) -> dict[int, ImageAxis]:
     """The constant operand, where it has a matrix for each index of the dimension in which the images lie."""
     for position in {left, right} - set(batched.dependent):
         shape = batched.shape(position)
@@ -92,7 +92,7 @@ def _repeats(batched: Batched, place: Place, left: int, right: int) -> dict[int,
     return {}
 
 
-def fused_matmul(batched: Batched) -> Outcome:
+def fused_matmul(batched: Batched) -> BatchedNode:
     """FusedMatMul without transposed operands."""
     if any(batched.number(name, 0) for name in ("transA", "transB", "transBatchA", "transBatchB")):
         batched.refuse("its operands are transposed")
@@ -103,12 +103,12 @@ STEPS_FIRST = 1
 """Where images lie in X [steps, batch, features] and in states [directions, batch, hidden]."""
 
 
-def recurrent(batched: Batched) -> Outcome:
+def recurrent(batched: Batched) -> BatchedNode:
     """LSTM, GRU, RNN with `layout` 0: images in dimension 1 of X, of the states and of Y_h, in dimension 2 of Y."""
     place = batched.place(0)
     if batched.number("layout", 0) or place is None or place.axis != STEPS_FIRST:
         return batched.refuse("images do not lie in dimension 1 of its operand")
-    repeats: dict[int, Place] = {}
+    repeats: dict[int, ImageAxis] = {}
     for position, axis in ((4, 0), (5, STEPS_FIRST), (6, STEPS_FIRST)):
         if batched.place(position) is None and batched.node.has(position):
             repeats[position] = place.at(axis)
@@ -117,4 +117,4 @@ def recurrent(batched: Batched) -> Outcome:
         if expected is None or batched.place(position) != place.at(expected):
             batched.refuse(f"images lie in another dimension of its operand {batched.node.inputs[position]!r}")
     places = (place.at(2), place.at(STEPS_FIRST), place.at(STEPS_FIRST))
-    return Outcome(places[: len(batched.node.outputs)], repeats=repeats)
+    return BatchedNode(places[: len(batched.node.outputs)], repeats=repeats)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.compiler.importers.batches import elements, moves, products
-from tilewright.compiler.importers.batches.node import Batched, Outcome
+from tilewright.compiler.importers.batches.node import Batched, BatchedNode
 
-Rule = Callable[[Batched], Outcome]
+Rule = Callable[[Batched], BatchedNode]
 
 FUNCTIONS = (
     *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Elu"),

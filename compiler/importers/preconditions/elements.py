@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from tilewright.compiler.importers.preconditions.node import Node, Shape
+from tilewright.compiler.importers.preconditions.node import ModelNode, Shape
 
 
-def axis(node: Node) -> None:
+def axis(node: ModelNode) -> None:
     """A dimension of the first operand; the onnx package looks at the low 32 bits of the number only."""
     shape = node.shape(0)
     if shape is not None and "axis" in node.attributes:
@@ -17,7 +17,7 @@ def axis(node: Node) -> None:
         node.require(-rank <= value < rank, f"axis = {value}", f"{-rank} to {rank - 1}")
 
 
-def flatten(node: Node) -> None:
+def flatten(node: ModelNode) -> None:
     """The dimension before which the first of two begins; as with other axes, all bits of the number count."""
     shape = node.shape(0)
     if shape is not None:
@@ -25,25 +25,25 @@ def flatten(node: Node) -> None:
         node.require(-rank <= value <= rank, f"axis = {value}", f"{-rank} to {rank}")
 
 
-def numbers(node: Node) -> None:
+def numbers(node: ModelNode) -> None:
     """Numbers in attributes are finite, but limits and what pads may be infinite."""
     for name, value in node.attributes.items():
         if isinstance(value, float) and name not in ("min", "max", "value", "value_float", "extrapolation_value"):
             node.require(math.isfinite(value), f"{name} = {value}", "a finite number")
 
 
-def gelu(node: Node) -> None:
+def gelu(node: ModelNode) -> None:
     node.require_one_of("approximate", "none", "tanh")
 
 
-def matmul(node: Node) -> None:
+def matmul(node: ModelNode) -> None:
     """Both operands have elements."""
     for position in (0, 1):
         shape = node.shape(position)
         node.require(shape is None or 0 not in shape, f"an operand of shape {list(shape or ())}", "sizes above 0")
 
 
-def gemm(node: Node) -> None:
+def gemm(node: ModelNode) -> None:
     """A [M, K] · B [K, N] + C, which broadcasts to [M, N]; A and B as they are, or transposed."""
     matmul(node)
     node.require_one_of("transA", 0, 1)
@@ -54,19 +54,19 @@ def gemm(node: Node) -> None:
         node.require(fits, f"C of shape {list(c)}", f"a shape that broadcasts to {list(result)}")
 
 
-def reduce(node: Node) -> None:
+def reduce(node: ModelNode) -> None:
     node.require_one_of("keepdims", 0, 1)
     node.require_one_of("noop_with_empty_axes", 0, 1)
 
 
-def clip(node: Node) -> None:
+def clip(node: ModelNode) -> None:
     """Limits are single numbers."""
     for position, name in ((1, "min"), (2, "max")):
         shape = node.shape(position)
         node.require(shape in (None, (), (1,)), f"{name} of shape {list(shape or ())}", "a single number")
 
 
-def prelu(node: Node) -> None:
+def prelu(node: ModelNode) -> None:
     """The slope broadcasts to the operand."""
     x, slope = node.shape(0), node.shape(1)
     if x is not None and slope is not None:
@@ -74,7 +74,7 @@ def prelu(node: Node) -> None:
         node.require(fits, f"a slope of shape {list(slope)} for {list(x)}", "a shape that broadcasts to the operand's")
 
 
-def resize(node: Node) -> None:
+def resize(node: ModelNode) -> None:
     """Positive scales or sizes, and the words that ONNX knows."""
     node.require_one_of("mode", "nearest", "linear", "cubic")
     node.require_one_of("coordinate_transformation_mode", *COORDINATES)

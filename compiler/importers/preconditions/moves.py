@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.importers.preconditions.node import Node, product
+from tilewright.compiler.importers.preconditions.node import ModelNode, product
 
 
-def transpose(node: Node) -> None:
+def transpose(node: ModelNode) -> None:
     """`perm` has every dimension of the operand once."""
     shape, axes = node.shape(0), node.integers("perm")
     if shape is None or axes is None:
@@ -14,7 +14,7 @@ def transpose(node: Node) -> None:
     node.require(is_permutation, f"perm = {list(axes)}", f"each of 0 to {len(shape) - 1} once")
 
 
-def split(node: Node) -> None:
+def split(node: ModelNode) -> None:
     """Sizes that are not negative; or, without sizes, as many parts as there are results, none beyond the end."""
     shape, sizes = node.shape(0), node.constant(1)
     if sizes is not None:
@@ -27,7 +27,7 @@ def split(node: Node) -> None:
         node.require(fits, f"{size} elements in {results} equal parts", "at most as many parts as fit")
 
 
-def slice_(node: Node) -> None:
+def slice_(node: ModelNode) -> None:
     """Starts, ends, axes and steps are lists, all of one length."""
     starts = node.shape(1)
     for position, name in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps")):
@@ -37,12 +37,12 @@ def slice_(node: Node) -> None:
             node.require(len(shape) == 1 and shape == starts, fact, "lists of one length")
 
 
-def squeeze(node: Node) -> None:
+def squeeze(node: ModelNode) -> None:
     """A list of axes names some: ONNX's shape inference takes an empty one for none, ONNX Runtime for all."""
     node.require(node.shape(1) != (0,), "an empty list of axes", "axes, or no second operand")
 
 
-def pad(node: Node) -> None:
+def pad(node: ModelNode) -> None:
     """What is cut off is there; and what is reflected."""
     node.require_one_of("mode", "constant", "reflect", "edge", "wrap")
     shape, pads, axes = node.shape(0), node.constant(1), node.constant(3)
@@ -59,7 +59,7 @@ def pad(node: Node) -> None:
             node.require(max(before, after) < left, f"reflects {max(before, after)} of {left} elements", "fewer")
 
 
-def reshape(node: Node) -> None:
+def reshape(node: ModelNode) -> None:
     """As many elements as before, in a shape that is a list of sizes."""
     node.require_one_of("allowzero", 0, 1)
     sizes = node.shape(1)
@@ -69,7 +69,7 @@ def reshape(node: Node) -> None:
         node.require(product(before) == product(after), f"{list(before)} as {list(after)}", "as many elements")
 
 
-def gather(node: Node) -> None:
+def gather(node: ModelNode) -> None:
     """Indices of the axis, from the front or the back."""
     shape, indices = node.shape(0), node.constant(1)
     if shape is not None and indices is not None and indices.size:
@@ -77,7 +77,7 @@ def gather(node: Node) -> None:
         node.require(-size <= low and high < size, f"indices {low} to {high}", f"{-size} to {size - 1}")
 
 
-def space_to_depth(node: Node) -> None:
+def space_to_depth(node: ModelNode) -> None:
     """[N, C, H, W] of whole blocks."""
     shape, block = node.shape(0), _block(node)
     if shape is not None:
@@ -85,7 +85,7 @@ def space_to_depth(node: Node) -> None:
         node.require(is_whole, f"blocks of {block} in {list(shape)}", "[N, C, H, W] of whole blocks")
 
 
-def depth_to_space(node: Node) -> None:
+def depth_to_space(node: ModelNode) -> None:
     """[N, C, H, W] whose channels are whole blocks."""
     node.require_one_of("mode", "DCR", "CRD")
     shape, block = node.shape(0), _block(node)
@@ -95,7 +95,7 @@ def depth_to_space(node: Node) -> None:
         node.require(is_whole, f"blocks of {block} from {list(shape)}", f"[N, C, H, W], C a multiple of {pixels}")
 
 
-def _block(node: Node) -> int:
+def _block(node: ModelNode) -> int:
     block = int(node.attributes["blocksize"])
     node.require(block > 0, f"blocksize = {block}", "a positive number")
     return block

@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Node:
+class ModelNode:
     """A node of a model whose shapes are inferred. `shapes` and `constants` are by tensor."""
 
     name: str
@@ -65,10 +65,10 @@ class Node:
 
 def node_of(
     name: str, node: onnx.NodeProto, opset: int, shapes: Mapping[str, Shape], constants: Mapping[str, NDArray[Any]]
-) -> Node:
+) -> ModelNode:
     """A node of ONNX's own domain."""
     given = attributes_of(node)
-    return Node(
+    return ModelNode(
         name, node.op_type, tuple(node.input), tuple(node.output), {**_defaults(node.op_type, opset), **given},
         frozenset(given), shapes, constants,
     )  # fmt: skip

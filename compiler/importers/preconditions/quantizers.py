@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.importers.preconditions.node import Node, Shape, product
+from tilewright.compiler.importers.preconditions.node import ModelNode, Shape, product
 
 
-def scales(node: Node) -> None:
+def scales(node: ModelNode) -> None:
     """One scale, one for each index of `axis`, or one for each block of it; the zero points stand as the scales do.
 
     Those of constants are of the constants' own type.
@@ -27,7 +27,7 @@ def scales(node: Node) -> None:
     node.require(is_alike, f"scales {list(scale)} and zero points {list(zero or ())}", "the same shape of both")
 
 
-def matmul_integer(node: Node) -> None:
+def matmul_integer(node: ModelNode) -> None:
     """Zero points, if there are any, are numbers and not nothing."""
     for position in (2, 3):
         shape = node.shape(position)
@@ -39,19 +39,19 @@ def _is_one(shape: Shape) -> bool:
     return shape in ((), (1,))
 
 
-def _along_axis(node: Node, x: Shape, scale: Shape) -> None:
+def _along_axis(node: ModelNode, x: Shape, scale: Shape) -> None:
     size = x[_axis(node, x)]
     fits = scale == (size,)
     node.require(fits, f"scales {list(scale)} for {list(x)}", f"one number, or a list of {size}")
 
 
-def _blocks(node: Node, x: Shape, scale: Shape, block: int) -> None:
+def _blocks(node: ModelNode, x: Shape, scale: Shape, block: int) -> None:
     axis = _axis(node, x)
     expected = (*x[:axis], -(-x[axis] // block), *x[axis + 1 :])
     node.require(scale == expected, f"scales {list(scale)} for blocks of {block} in {list(x)}", str(list(expected)))
 
 
-def _axis(node: Node, x: Shape) -> int:
+def _axis(node: ModelNode, x: Shape) -> int:
     axis, rank = int(node.attributes["axis"]), len(x)
     node.require(-rank <= axis < rank, f"axis = {axis}", f"{-rank} to {rank - 1}")
     return axis % rank

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from tilewright.compiler.importers.preconditions import elements, moves, quantizers, windows
-from tilewright.compiler.importers.preconditions.node import Node, node_of
+from tilewright.compiler.importers.preconditions.node import ModelNode, node_of
 from tilewright.compiler.importers.shapes import known_shapes
 
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -22,7 +22,7 @@ OF_AN_AXIS = (
 )
 """Operators whose attribute `axis` is a dimension of their first operand."""
 
-RULES: Mapping[str, Callable[[Node], None]] = {
+RULES: Mapping[str, Callable[[ModelNode], None]] = {
     "Conv": windows.conv,
     "ConvInteger": windows.conv_integer,
     "QLinearConv": windows.qlinear_conv,
@@ -67,7 +67,7 @@ def check_preconditions(model: onnx.ModelProto, opset: int, names: Sequence[str]
                 rule(seen)
 
 
-def _rules(node: onnx.NodeProto) -> list[Callable[[Node], None]]:
+def _rules(node: onnx.NodeProto) -> list[Callable[[ModelNode], None]]:
     if node.domain not in ("", "ai.onnx"):
         return []
     has_numbers = any(attribute.type == onnx.AttributeProto.FLOAT for attribute in node.attribute)

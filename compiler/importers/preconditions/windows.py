@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.importers.preconditions.node import Node, Shape
+from tilewright.compiler.importers.preconditions.node import ModelNode, Shape
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
-def conv(node: Node) -> None:
+def conv(node: ModelNode) -> None:
     """X [N, C, …] and W [M, C / group, kernel…]: group divides C and M; B has M elements."""
     _products(node, image=0, weights=1, bias=2)
 
 
-def conv_integer(node: Node) -> None:
+def conv_integer(node: ModelNode) -> None:
     """The same without a bias; a zero point for X, and one for W or one for each of its M results."""
     _products(node, image=0, weights=1, bias=None)
     weights = node.shape(1)
@@ -23,11 +23,11 @@ def conv_integer(node: Node) -> None:
         node.require(fits, f"zero points {_text(shape)} for {name}", " or ".join(["one", *map(_text, allowed)]))
 
 
-def qlinear_conv(node: Node) -> None:
+def qlinear_conv(node: ModelNode) -> None:
     _products(node, image=0, weights=3, bias=8)
 
 
-def conv_transpose(node: Node) -> None:
+def conv_transpose(node: ModelNode) -> None:
     """X [N, C, …] and W [C, M / group, kernel…]: group divides C; B has M elements."""
     image, weights = node.shape(0), node.shape(1)
     if image is None or weights is None:
@@ -51,22 +51,22 @@ def conv_transpose(node: Node) -> None:
     _result(node)
 
 
-def max_pool(node: Node) -> None:
+def max_pool(node: ModelNode) -> None:
     node.require_one_of("storage_order", 0, 1)
     _pool(node)
 
 
-def average_pool(node: Node) -> None:
+def average_pool(node: ModelNode) -> None:
     node.require_one_of("count_include_pad", 0, 1)
     _pool(node)
 
 
-def lp_pool(node: Node) -> None:
+def lp_pool(node: ModelNode) -> None:
     node.require(node.attributes.get("p", 2) > 0, f"p = {node.attributes.get('p')}", "a positive number")
     _pool(node)
 
 
-def global_pool(node: Node) -> None:
+def global_pool(node: ModelNode) -> None:
     image = node.shape(0)
     node.require(image is None or len(image) > 2, f"an operand of shape {_text(image)}", "[N, C, …]")
 
@@ -74,7 +74,7 @@ def global_pool(node: Node) -> None:
 # -- what they share ---------------------------------------------------------------------------------------------------
 
 
-def _products(node: Node, image: int, weights: int, bias: int | None) -> None:
+def _products(node: ModelNode, image: int, weights: int, bias: int | None) -> None:
     x, w = node.shape(image), node.shape(weights)
     if x is None or w is None:
         return
@@ -92,7 +92,7 @@ def _products(node: Node, image: int, weights: int, bias: int | None) -> None:
     _result(node)
 
 
-def _pool(node: Node) -> None:
+def _pool(node: ModelNode) -> None:
     image, kernel = node.shape(0), node.integers("kernel_shape")
     assert kernel is not None  # ONNX's schema requires it
     node.require_one_of("ceil_mode", 0, 1)
@@ -129,7 +129,7 @@ def _pool(node: Node) -> None:
             )
 
 
-def _ranks(node: Node, image: Shape, weights: Shape) -> None:
+def _ranks(node: ModelNode, image: Shape, weights: Shape) -> None:
     node.require(
         len(image) == len(weights) > 2,
         f"operands of shape {list(image)} and {list(weights)}",
@@ -137,18 +137,18 @@ def _ranks(node: Node, image: Shape, weights: Shape) -> None:
     )
 
 
-def _group(node: Node) -> int:
+def _group(node: ModelNode) -> int:
     group = int(node.attributes["group"])
     node.require(group > 0, f"group = {group}", "a positive number")
     return group
 
 
-def _bias(node: Node, position: int, results: int) -> None:
+def _bias(node: ModelNode, position: int, results: int) -> None:
     shape = node.shape(position)
     node.require(shape in (None, (results,)), f"a bias of shape {_text(shape)}", f"[{results}]")
 
 
-def _kernel(node: Node, sizes: Shape) -> Shape:
+def _kernel(node: ModelNode, sizes: Shape) -> Shape:
     kernel = node.integers("kernel_shape")
     node.require(
         kernel in (None, sizes), f"kernel_shape = {_text(kernel)}, the weights have {list(sizes)}", "the same numbers"
@@ -157,7 +157,7 @@ def _kernel(node: Node, sizes: Shape) -> Shape:
     return sizes
 
 
-def _moves(node: Node, rank: int) -> tuple[Shape, Shape]:
+def _moves(node: ModelNode, rank: int) -> tuple[Shape, Shape]:
     """Strides and dilations, which are positive; and paddings, which are said in one way."""
     found = []
     for name in ("strides", "dilations"):
@@ -177,7 +177,7 @@ def _moves(node: Node, rank: int) -> tuple[Shape, Shape]:
     return found[0], found[1]
 
 
-def _result(node: Node) -> None:
+def _result(node: ModelNode) -> None:
     shape = node.shapes.get(node.outputs[0])
     node.require(
         shape is None or min(shape) > 0, f"a result of shape {_text(shape)}", "a window that fits the padded operand"

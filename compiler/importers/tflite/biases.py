@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.importers.tflite.model import Quantized
-from tilewright.compiler.importers.tflite.operation import Operation
+from tilewright.compiler.importers.tflite.operation import TfliteOperation
 
 ROUNDING = 0.02
 """How far, relatively, a bias's own scale may be from that of the products without meaning another number."""
@@ -22,7 +22,7 @@ OF_ANY_SHAPE = ("CONV_2D", "FULLY_CONNECTED")
 
 
 def write_bias(
-    operation: Operation, source: int, weight_scales: NDArray[np.float32] | None, position: int, outputs: int
+    operation: TfliteOperation, source: int, weight_scales: NDArray[np.float32] | None, position: int, outputs: int
 ) -> tuple[str, ...]:
     """The bias's real values, if there is one; `weight_scales` is None where the product is float."""
     index = operation.optional(position)
@@ -50,7 +50,9 @@ def write_bias(
     return (writer.dequantize(name, quantized, values.dtype, 0 if len(scales) > 1 else None, info.name),)
 
 
-def _scales(operation: Operation, source: int, weight_scales: NDArray[np.float32], index: int) -> NDArray[np.float32]:
+def _scales(
+    operation: TfliteOperation, source: int, weight_scales: NDArray[np.float32], index: int
+) -> NDArray[np.float32]:
     """The steps of the product: one, or one for each result."""
     quantized = operation.tensor(source).quantized
     assert quantized is not None
@@ -62,7 +64,7 @@ def _scales(operation: Operation, source: int, weight_scales: NDArray[np.float32
 
 
 def _in_steps(
-    operation: Operation, index: int, values: NDArray[np.int32], scales: NDArray[np.float32]
+    operation: TfliteOperation, index: int, values: NDArray[np.int32], scales: NDArray[np.float32]
 ) -> NDArray[np.int32]:
     """The integers for these scales; a remark where they are not the file's."""
     quantized = operation.tensor(index).quantized

@@ -23,7 +23,7 @@ DAMAGE = (
 """What reading at a wrong offset raises."""
 
 
-class Content:
+class FileContent:
     """One file's bytes, and how much of them may still be read."""
 
     def __init__(self, data: bytes) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.compiler.importers.tflite.layout import Layout
-from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.layout import DimensionOrder
+from tilewright.compiler.importers.tflite.operation import OperatorRow, TfliteOperation
 
 LOWEST = float(np.finfo(np.float32).min)
 SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
@@ -27,7 +27,7 @@ class _Detections:
     count: str
 
 
-def detection_postprocess(operation: Operation) -> None:
+def detection_postprocess(operation: TfliteOperation) -> None:
     """Inputs: boxes [1, N, 4 or more] around their anchors, scores [1, N, classes], anchors [N, 4]."""
     writer = operation.writer
     one, count, coordinates = operation.require_rank(operation.input(0), 3)
@@ -44,7 +44,7 @@ def detection_postprocess(operation: Operation) -> None:
     writer.leave_to_host("how many boxes it finds depends on data")
     limits = _limits(operation)
     decoded = _decoded(operation, count)
-    scores = writer.real(operation.input(1), Layout.LAST)
+    scores = writer.real(operation.input(1), DimensionOrder.LAST)
     if scored > classes:  # the first is the background
         scores = writer.node("Slice", scores, *(writer.int64([n]) for n in (scored - classes, scored, 2)))
     if is_regular:
@@ -61,10 +61,10 @@ def detection_postprocess(operation: Operation) -> None:
     for output, (form, value) in zip(operation.operator.outputs, results, strict=True):
         if not operation.shape(output):  # converters leave it open
             writer.set_shape(output, form)
-        writer.write(output, writer.reshape(value, form, operation.tensor(output).name), Layout.LAST)
+        writer.write(output, writer.reshape(value, form, operation.tensor(output).name), DimensionOrder.LAST)
 
 
-def _limits(operation: Operation) -> tuple[str, str]:
+def _limits(operation: TfliteOperation) -> tuple[str, str]:
     """The greatest overlap of two boxes, and the score that a box must exceed: TFLite's least score is enough."""
     overlap, least = operation.number("nms_iou_threshold"), np.float32(operation.number("nms_score_threshold"))
     if not 0 <= overlap <= 1:
@@ -72,7 +72,7 @@ def _limits(operation: Operation) -> tuple[str, str]:
     return operation.writer.number(overlap), operation.writer.number(float(np.nextafter(least, np.float32(-np.inf))))
 
 
-def _decoded(operation: Operation, count: int) -> str:
+def _decoded(operation: TfliteOperation, count: int) -> str:
     """Corners [1, N, 4] of the boxes: their centres and sizes are given in those of the anchors."""
     writer, index = operation.writer, operation.input(2)
     anchors, info = writer.value_of(index, "anchors").astype(np.float32), operation.tensor(index)
@@ -84,7 +84,7 @@ def _decoded(operation: Operation, count: int) -> str:
     if not (scales > 0).all():
         raise operation.error(f"has the scales {scales.tolist()}", expected="positive numbers")
     centres, sizes = anchors[None, :, :2], anchors[None, :, 2:]
-    boxes = writer.real(operation.input(0), Layout.LAST)
+    boxes = writer.real(operation.input(0), DimensionOrder.LAST)
     places, extents = (
         writer.node("Slice", boxes, *(writer.int64([n]) for n in (first, first + 2, 2))) for first in (0, 2)
     )
@@ -96,7 +96,7 @@ def _decoded(operation: Operation, count: int) -> str:
 
 
 def _by_box(
-    operation: Operation, boxes: str, scores: str, counts: tuple[int, int], most: int, limits: tuple[str, str]
+    operation: TfliteOperation, boxes: str, scores: str, counts: tuple[int, int], most: int, limits: tuple[str, str]
 ) -> _Detections:
     """Boxes by the best of their scores; of each, so many classes, and places for so many."""
     each, room = counts
@@ -123,7 +123,7 @@ def _by_box(
 
 
 def _by_class(
-    operation: Operation, boxes: str, scores: str, per_class: int, most: int, limits: tuple[str, str]
+    operation: TfliteOperation, boxes: str, scores: str, per_class: int, most: int, limits: tuple[str, str]
 ) -> _Detections:
     """The best boxes of each class, and of those the best of all."""
     writer, base = operation.writer, operation.tensor(operation.operator.outputs[0]).name
@@ -145,12 +145,12 @@ def _by_class(
     )
 
 
-def _column(operation: Operation, chosen: str, which: int) -> str:
+def _column(operation: TfliteOperation, chosen: str, which: int) -> str:
     writer = operation.writer
     return writer.node("Gather", chosen, writer.constant("column", np.array(which, np.int64)), axis=1)
 
 
-def _filled(operation: Operation, found: str, size: int) -> str:
+def _filled(operation: TfliteOperation, found: str, size: int) -> str:
     """So many numbers: what was found, and zeros behind it."""
     writer = operation.writer
     zeros = writer.constant("zeros", np.zeros(size, np.float32))
@@ -158,4 +158,6 @@ def _filled(operation: Operation, found: str, size: int) -> str:
     return writer.node("Slice", joined, writer.int64([0]), writer.int64([size]), writer.int64([0]))
 
 
-DETECTIONS = {"custom TFLite_Detection_PostProcess": Row(detection_postprocess, inputs=(3, 3), changes_type=True)}
+DETECTIONS = {
+    "custom TFLite_Detection_PostProcess": OperatorRow(detection_postprocess, inputs=(3, 3), changes_type=True)
+}

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.importers.tflite.operation import Operation
+from tilewright.compiler.importers.tflite.operation import TfliteOperation
 
 Values = Sequence[NDArray[Any]]
 
 
-def try_fold(operation: Operation) -> bool:
+def try_fold(operation: TfliteOperation) -> bool:
     """Make an operator's result a constant, if it is SHAPE or all its inputs are constants that a rule takes."""
     kind, writer = operation.operator.kind, operation.writer
     rule = RULES.get(kind)
@@ -39,39 +39,39 @@ def try_fold(operation: Operation) -> bool:
     return True
 
 
-def _shape(values: Values, operation: Operation) -> NDArray[Any]:
+def _shape(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     kind, result = operation.element_type("out_type"), operation.tensor(operation.output).dtype.name
     if kind.lower() != result:
         raise operation.error(f"out_type = {kind}", operation.output, expected=f"{result.upper()}, the result's type")
     return values[0]
 
 
-def _pack(values: Values, operation: Operation) -> NDArray[Any]:
+def _pack(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     operation.only("values_count", len(values))
     return np.stack(values, operation.integer("axis"))
 
 
-def _gather(values: Values, operation: Operation) -> NDArray[Any]:
+def _gather(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     operation.only("batch_dims", 0)
     return np.take(values[0], values[1], operation.integer("axis"))
 
 
-def _concatenate(values: Values, operation: Operation) -> NDArray[Any]:
+def _concatenate(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     operation.only("fused_activation_function", 0)
     return np.concatenate(values, operation.integer("axis"))
 
 
-def _reshape(values: Values, operation: Operation) -> NDArray[Any]:
+def _reshape(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     operation.ignore("new_shape", "squeeze_dims")  # the result's own shape says it
     return values[0].reshape(operation.shape(operation.output))
 
 
-def _slice(values: Values, operation: Operation) -> NDArray[Any]:
+def _slice(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     value, first, sizes = values
     return value[tuple(slice(b, None if n == -1 else b + n) for b, n in zip(first, sizes, strict=True))]
 
 
-def _strided_slice(values: Values, operation: Operation) -> NDArray[Any]:
+def _strided_slice(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     operation.only("ellipsis_mask", 0)
     operation.only("new_axis_mask", 0)
     operation.only("offset", False)
@@ -86,8 +86,8 @@ def _strided_slice(values: Values, operation: Operation) -> NDArray[Any]:
     return np.asarray(value[tuple(index)])
 
 
-def _arithmetic(function: np.ufunc) -> Callable[[Values, Operation], NDArray[Any]]:
-    def rule(values: Values, operation: Operation) -> NDArray[Any]:
+def _arithmetic(function: np.ufunc) -> Callable[[Values, TfliteOperation], NDArray[Any]]:
+    def rule(values: Values, operation: TfliteOperation) -> NDArray[Any]:
         operation.only("fused_activation_function", 0)
         operation.ignore("pot_scale_int16")
         a, b = values
@@ -96,18 +96,18 @@ def _arithmetic(function: np.ufunc) -> Callable[[Values, Operation], NDArray[Any
     return rule
 
 
-def _cast(values: Values, operation: Operation) -> NDArray[Any]:
+def _cast(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     for name in ("in_data_type", "out_data_type"):
         operation.element_type(name)  # converters differ in what they write there; the tensors' own types count
     return values[0]
 
 
-def _product(values: Values, operation: Operation) -> NDArray[Any]:
+def _product(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     axes = tuple(int(axis) for axis in values[1].ravel())
     return np.asarray(np.prod(values[0], axis=axes, keepdims=operation.flag("keep_dims"), dtype=np.int64))
 
 
-def _dequantize(values: Values, operation: Operation) -> NDArray[Any]:
+def _dequantize(values: Values, operation: TfliteOperation) -> NDArray[Any]:
     """The real values of float16 numbers, or of integers with their scales."""
     value, by = values[0], operation.tensor(operation.input(0)).quantized
     if by is None:
@@ -122,7 +122,7 @@ def _dequantize(values: Values, operation: Operation) -> NDArray[Any]:
 INDEX_TYPES = ("int32", "int64")
 """Element types of shapes, axes and the like."""
 
-RULES: dict[str, Callable[[Values, Operation], NDArray[Any]]] = {
+RULES: dict[str, Callable[[Values, TfliteOperation], NDArray[Any]]] = {
     "SHAPE": _shape,
     "PACK": _pack,
     "GATHER": _gather,

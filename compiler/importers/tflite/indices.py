@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.compiler.graph.graph import Attribute
-from tilewright.compiler.importers.tflite.layout import Layout, stored, to_file
-from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.layout import DimensionOrder, stored, to_file
+from tilewright.compiler.importers.tflite.operation import OperatorRow, TfliteOperation
 
 INDICES = ("int32", "int64")
 
 
-def _arg(op_type: str, options: str) -> Row:
-    def translate(operation: Operation) -> None:
+def _arg(op_type: str, options: str) -> OperatorRow:
+    def translate(operation: TfliteOperation) -> None:
         """Inputs: elements, a constant axis, which vanishes."""
         operation.ignore("output_type")  # the result's own type says it
         writer, source = operation.writer, operation.input(0)
@@ -20,49 +20,52 @@ def _arg(op_type: str, options: str) -> Row:
         if len(axes) != 1:
             raise operation.error(f"names {len(axes)} axes", expected="1")
         axis = operation.axis(axes[0], len(operation.shape(source)))
-        found = writer.node(op_type, writer.real(source, Layout.LAST), axis=axis, keepdims=0)
-        operation.write(writer.cast(found, operation.tensor(operation.output).dtype), Layout.LAST)
+        found = writer.node(op_type, writer.real(source, DimensionOrder.LAST), axis=axis, keepdims=0)
+        operation.write(writer.cast(found, operation.tensor(operation.output).dtype), DimensionOrder.LAST)
 
-    return Row(translate, options, (2, 2))
+    return OperatorRow(translate, options, (2, 2))
 
 
-def gather(operation: Operation) -> None:
+def gather(operation: TfliteOperation) -> None:
     """Inputs: elements, indices along an axis. Indices in one list keep the layout."""
     operation.only("batch_dims", 0)
     writer, source, places = operation.writer, operation.input(0), operation.input(1)
     rank = len(operation.shape(source))
     axis = operation.axis(operation.integer("axis"), rank)
-    layout = writer.layout_of(source) if len(operation.shape(places)) == 1 else Layout.LAST
+    layout = writer.layout_of(source) if len(operation.shape(places)) == 1 else DimensionOrder.LAST
     there = to_file(rank, layout)[axis]
     value = writer.node("Gather", writer.real(source, layout), _indices(operation, places), axis=there)
     operation.write(value, layout)
 
 
-def gather_nd(operation: Operation) -> None:
+def gather_nd(operation: TfliteOperation) -> None:
     """Inputs: elements, and for each result the first indices of its place."""
     writer = operation.writer
     places = writer.cast(_indices(operation, operation.input(1)), np.dtype(np.int64))
-    operation.write(writer.node("GatherND", writer.real(operation.input(0), Layout.LAST), places), Layout.LAST)
+    operation.write(
+        writer.node("GatherND", writer.real(operation.input(0), DimensionOrder.LAST), places), DimensionOrder.LAST
+    )
 
 
-def _indices(operation: Operation, index: int) -> str:
+def _indices(operation: TfliteOperation, index: int) -> str:
     if operation.tensor(index).dtype.name not in INDICES:
         raise operation.error(f"is {operation.tensor(index).dtype.name}", index, expected=" or ".join(INDICES))
-    return operation.writer.real(index, Layout.LAST)
+    return operation.writer.real(index, DimensionOrder.LAST)
 
 
-def pack(operation: Operation) -> None:
+def pack(operation: TfliteOperation) -> None:
     """Tensors of one shape along a new dimension."""
     operation.only("values_count", len(operation.inputs))
     writer, rank = operation.writer, len(operation.shape(operation.output))
     axis = operation.axis(operation.integer("axis"), rank)
     values = [
-        writer.node("Unsqueeze", writer.real(index, Layout.LAST), writer.int64([axis])) for index in operation.inputs
+        writer.node("Unsqueeze", writer.real(index, DimensionOrder.LAST), writer.int64([axis]))
+        for index in operation.inputs
     ]
-    operation.write(writer.node("Concat", *values, axis=axis), Layout.LAST)
+    operation.write(writer.node("Concat", *values, axis=axis), DimensionOrder.LAST)
 
 
-def unpack(operation: Operation) -> None:
+def unpack(operation: TfliteOperation) -> None:
     """The slices along a dimension, which vanishes."""
     writer, source, outputs = operation.writer, operation.input(0), operation.operator.outputs
     shape = operation.shape(source)
@@ -72,12 +75,14 @@ def unpack(operation: Operation) -> None:
         raise operation.error(f"has {len(outputs)} outputs", expected=f"{shape[axis]}, the size of dimension {axis}")
     base = operation.tensor(source).name
     sizes = writer.int64([1] * len(outputs))
-    values = writer.nodes_outputs("Split", (writer.real(source, Layout.LAST), sizes), len(outputs), base, axis=axis)
+    values = writer.nodes_outputs(
+        "Split", (writer.real(source, DimensionOrder.LAST), sizes), len(outputs), base, axis=axis
+    )
     for output, value in zip(outputs, values, strict=True):
-        writer.write(output, writer.node("Squeeze", value, writer.int64([axis])), Layout.LAST)
+        writer.write(output, writer.node("Squeeze", value, writer.int64([axis])), DimensionOrder.LAST)
 
 
-def tile(operation: Operation) -> None:
+def tile(operation: TfliteOperation) -> None:
     """Inputs: elements, how often each dimension is repeated."""
     writer, source = operation.writer, operation.input(0)
     repeats = writer.integers(operation.input(1), "the repeats")
@@ -89,16 +94,16 @@ def tile(operation: Operation) -> None:
     operation.write(value, layout)
 
 
-def broadcast_to(operation: Operation) -> None:
+def broadcast_to(operation: TfliteOperation) -> None:
     """Inputs: elements, a shape."""
     writer = operation.writer
     shape = writer.integers(operation.input(1), "the shape")
     operation.require_result(shape)
-    value = writer.node("Expand", writer.real(operation.input(0), Layout.LAST), writer.int64(shape))
-    operation.write(value, Layout.LAST)
+    value = writer.node("Expand", writer.real(operation.input(0), DimensionOrder.LAST), writer.int64(shape))
+    operation.write(value, DimensionOrder.LAST)
 
 
-def reverse(operation: Operation) -> None:
+def reverse(operation: TfliteOperation) -> None:
     """Inputs: elements, the axes along which they are turned round."""
     writer, source = operation.writer, operation.input(0)
     shape, layout = operation.shape(source), writer.layout_of(source)
@@ -111,38 +116,40 @@ def reverse(operation: Operation) -> None:
     operation.write(value, layout)
 
 
-def top_k(operation: Operation) -> None:
+def top_k(operation: TfliteOperation) -> None:
     """Inputs: elements, how many; outputs: the largest of the last dimension, and where they stand."""
     writer, source = operation.writer, operation.input(0)
     counts, outputs = writer.integers(operation.input(1), "how many"), operation.operator.outputs
     if len(counts) != 1 or len(outputs) != 2:
         raise operation.error(f"has {len(outputs)} outputs and {len(counts)} counts", expected="2 and 1")
     base = operation.tensor(source).name
-    values, places = writer.nodes_outputs("TopK", (writer.real(source, Layout.LAST), writer.int64(counts)), 2, base)
-    writer.write(outputs[0], values, Layout.LAST)
-    writer.write(outputs[1], writer.cast(places, operation.tensor(outputs[1]).dtype), Layout.LAST)
+    values, places = writer.nodes_outputs(
+        "TopK", (writer.real(source, DimensionOrder.LAST), writer.int64(counts)), 2, base
+    )
+    writer.write(outputs[0], values, DimensionOrder.LAST)
+    writer.write(outputs[1], writer.cast(places, operation.tensor(outputs[1]).dtype), DimensionOrder.LAST)
 
 
-def cumsum(operation: Operation) -> None:
+def cumsum(operation: TfliteOperation) -> None:
     writer, source = operation.writer, operation.input(0)
     axes = writer.integers(operation.input(1), "the axis")
     if len(axes) != 1:
         raise operation.error(f"names {len(axes)} axes", expected="1")
     flags: dict[str, Attribute] = {name: int(operation.flag(name)) for name in ("exclusive", "reverse")}
     axis = writer.constant("integers", np.array(operation.axis(axes[0], len(operation.shape(source))), np.int64))
-    operation.write(writer.node("CumSum", writer.real(source, Layout.LAST), axis, **flags), Layout.LAST)
+    operation.write(writer.node("CumSum", writer.real(source, DimensionOrder.LAST), axis, **flags), DimensionOrder.LAST)
 
 
 ON_INDICES = {
     "ARG_MAX": _arg("ArgMax", "ArgMaxOptions"),
     "ARG_MIN": _arg("ArgMin", "ArgMinOptions"),
-    "BROADCAST_TO": Row(broadcast_to, "BroadcastToOptions", (2, 2), keeps_scale=True),
-    "CUMSUM": Row(cumsum, "CumsumOptions", (2, 2)),
-    "GATHER": Row(gather, "GatherOptions", (2, 2), keeps_scale=True),
-    "GATHER_ND": Row(gather_nd, "GatherNdOptions", (2, 2), keeps_scale=True),
-    "PACK": Row(pack, "PackOptions", (1, 1024), keeps_scale=True),
-    "REVERSE_V2": Row(reverse, "ReverseV2Options", (2, 2), keeps_scale=True),
-    "TILE": Row(tile, "TileOptions", (2, 2), keeps_scale=True),
-    "TOPK_V2": Row(top_k, "TopKV2Options", (2, 2), keeps_scale=True),
-    "UNPACK": Row(unpack, "UnpackOptions", keeps_scale=True),
+    "BROADCAST_TO": OperatorRow(broadcast_to, "BroadcastToOptions", (2, 2), keeps_scale=True),
+    "CUMSUM": OperatorRow(cumsum, "CumsumOptions", (2, 2)),
+    "GATHER": OperatorRow(gather, "GatherOptions", (2, 2), keeps_scale=True),
+    "GATHER_ND": OperatorRow(gather_nd, "GatherNdOptions", (2, 2), keeps_scale=True),
+    "PACK": OperatorRow(pack, "PackOptions", (1, 1024), keeps_scale=True),
+    "REVERSE_V2": OperatorRow(reverse, "ReverseV2Options", (2, 2), keeps_scale=True),
+    "TILE": OperatorRow(tile, "TileOptions", (2, 2), keeps_scale=True),
+    "TOPK_V2": OperatorRow(top_k, "TopKV2Options", (2, 2), keeps_scale=True),
+    "UNPACK": OperatorRow(unpack, "UnpackOptions", keeps_scale=True),
 }

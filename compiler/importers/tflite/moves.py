@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
-from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.layout import DimensionOrder, keeps_order, stored, to_file, to_stored
+from tilewright.compiler.importers.tflite.operation import OperatorRow, TfliteOperation
 
 TO_THE_FRONT = -(2**63)
 """The end of an ONNX Slice that goes backwards up to its first element."""
@@ -15,7 +15,7 @@ TO_THE_FRONT = -(2**63)
 # -- shapes ------------------------------------------------------------------------------------------------------------
 
 
-def reshape(operation: Operation) -> None:
+def reshape(operation: TfliteOperation) -> None:
     """The elements in the file's order get the shape of the result; the wanted shape is an input or an option."""
     result = operation.shape(operation.output)
     listed = operation.list_of_integers("new_shape")
@@ -26,7 +26,7 @@ def reshape(operation: Operation) -> None:
     _reshape(operation)
 
 
-def squeeze(operation: Operation) -> None:
+def squeeze(operation: TfliteOperation) -> None:
     shape = operation.shape(operation.input(0))
     axes = {operation.axis(axis, len(shape)) for axis in operation.list_of_integers("squeeze_dims")}
     axes = axes or {axis for axis, size in enumerate(shape) if size == 1}
@@ -35,7 +35,7 @@ def squeeze(operation: Operation) -> None:
     _reshape(operation)
 
 
-def expand_dims(operation: Operation) -> None:
+def expand_dims(operation: TfliteOperation) -> None:
     shape = operation.shape(operation.input(0))
     axes = operation.writer.integers(operation.input(1), "the axis")
     if len(axes) != 1:
@@ -45,21 +45,21 @@ def expand_dims(operation: Operation) -> None:
     _reshape(operation)
 
 
-def _reshape(operation: Operation) -> None:
+def _reshape(operation: TfliteOperation) -> None:
     """Batch and channels that stay let both layouts stay in order: [1, 4, 4, 8] to [1, 16, 8] and the like."""
     source, result = operation.input(0), operation.shape(operation.output)
     shape = operation.shape(source)
     if prod(shape) != prod(result):
         raise operation.error(f"has {list(shape)} elements for a result of {list(result)}")
     keeps_ends = min(len(shape), len(result)) >= 3 and (shape[0], shape[-1]) == (result[0], result[-1])
-    layout = operation.writer.layout_of(source) if keeps_ends else Layout.LAST
+    layout = operation.writer.layout_of(source) if keeps_ends else DimensionOrder.LAST
     value = operation.writer.real(source, layout)
     if shape != result:
         value = operation.writer.reshape(value, stored(result, layout), operation.tensor(operation.output).name)
     operation.write(value, layout)
 
 
-def transpose(operation: Operation) -> None:
+def transpose(operation: TfliteOperation) -> None:
     """The result is stored in the layout, if there is one, in which no element moves."""
     writer, source = operation.writer, operation.input(0)
     shape, rank = operation.shape(source), len(operation.shape(source))
@@ -69,10 +69,11 @@ def transpose(operation: Operation) -> None:
     before = writer.layout_of(source)
     there = stored(shape, before)
     orders = {
-        after: tuple(to_file(rank, before)[permutation[axis]] for axis in to_stored(rank, after)) for after in Layout
+        after: tuple(to_file(rank, before)[permutation[axis]] for axis in to_stored(rank, after))
+        for after in DimensionOrder
     }
     free = [layout for layout, order in orders.items() if keeps_order(there, order)]
-    layout = free[0] if free else Layout.LAST
+    layout = free[0] if free else DimensionOrder.LAST
     value, base = writer.real(source, before), operation.tensor(operation.output).name
     if free:
         value = writer.reshape(value, [there[axis] for axis in orders[layout]], base)
@@ -91,7 +92,7 @@ def _fits(listed: Sequence[int], shape: Sequence[int]) -> bool:
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
 
-def slice_(operation: Operation) -> None:
+def slice_(operation: TfliteOperation) -> None:
     """Inputs: elements, first index and size of each dimension; a size of -1 goes to the end."""
     shape = operation.shape(operation.input(0))
     first = operation.writer.integers(operation.input(1), "the first indices")
@@ -106,7 +107,7 @@ def slice_(operation: Operation) -> None:
     _slice(operation, [range(begin, end) for begin, end in zip(first, last, strict=True)])
 
 
-def strided_slice(operation: Operation) -> None:
+def strided_slice(operation: TfliteOperation) -> None:
     """Inputs: elements, first and last index and step of each dimension; each bit of a mask stands for a dimension."""
     operation.only("ellipsis_mask", 0)
     operation.only("new_axis_mask", 0)
@@ -134,13 +135,13 @@ def strided_slice(operation: Operation) -> None:
     _slice(operation, ranges, gone)
 
 
-def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None = None) -> None:
+def _slice(operation: TfliteOperation, ranges: Sequence[range], gone: set[int] | None = None) -> None:
     """The elements at these indices; the dimensions `gone` have one index each and vanish."""
     writer, source, gone = operation.writer, operation.input(0), gone or set()
     rank = len(ranges)
     expected = tuple(len(indices) for axis, indices in enumerate(ranges) if axis not in gone)
     operation.require_result(expected)
-    layout = writer.layout_of(source) if not gone & {0, rank - 1} else Layout.LAST
+    layout = writer.layout_of(source) if not gone & {0, rank - 1} else DimensionOrder.LAST
     value = writer.real(source, layout)
     shape = operation.shape(source)
     cut = [axis for axis in range(rank) if ranges[axis] != range(shape[axis])]
@@ -158,7 +159,7 @@ def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None 
     operation.write(value, layout)
 
 
-def split(operation: Operation) -> None:
+def split(operation: TfliteOperation) -> None:
     """Inputs: an axis, elements. Equal pieces."""
     count, outputs = operation.positive("num_splits"), operation.operator.outputs
     axes, source = operation.writer.integers(operation.input(0), "the axis"), operation.input(1)
@@ -170,7 +171,7 @@ def split(operation: Operation) -> None:
     _split(operation, source, axes, (size // count,) * count)
 
 
-def split_v(operation: Operation) -> None:
+def split_v(operation: TfliteOperation) -> None:
     """Inputs: elements, the sizes of the pieces, an axis. One size may be -1: what the others leave."""
     count, outputs = operation.positive("num_splits"), operation.operator.outputs
     source, sizes = operation.input(0), operation.writer.integers(operation.input(1), "the sizes")
@@ -185,7 +186,7 @@ def split_v(operation: Operation) -> None:
     _split(operation, source, axes, pieces)
 
 
-def _size_along(operation: Operation, source: int, axes: tuple[int, ...]) -> int:
+def _size_along(operation: TfliteOperation, source: int, axes: tuple[int, ...]) -> int:
     """The size of the one dimension that is split."""
     if len(axes) != 1:
         raise operation.error(f"names {len(axes)} axes", expected="1")
@@ -193,7 +194,7 @@ def _size_along(operation: Operation, source: int, axes: tuple[int, ...]) -> int
     return shape[operation.axis(axes[0], len(shape))]
 
 
-def _split(operation: Operation, source: int, axes: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+def _split(operation: TfliteOperation, source: int, axes: tuple[int, ...], sizes: tuple[int, ...]) -> None:
     writer, shape, outputs = operation.writer, operation.shape(source), operation.operator.outputs
     axis = operation.axis(axes[0], len(shape))
     for output, size in zip(outputs, sizes, strict=True):
@@ -209,7 +210,7 @@ def _split(operation: Operation, source: int, axes: tuple[int, ...], sizes: tupl
         writer.write(output, value, layout)
 
 
-def concatenation(operation: Operation) -> None:
+def concatenation(operation: TfliteOperation) -> None:
     writer, rank = operation.writer, len(operation.shape(operation.output))
     axis = operation.axis(operation.integer("axis"), rank)
     for index in operation.inputs:
@@ -222,12 +223,12 @@ def concatenation(operation: Operation) -> None:
 # -- padding -----------------------------------------------------------------------------------------------------------
 
 
-def pad(operation: Operation) -> None:
+def pad(operation: TfliteOperation) -> None:
     """Inputs: elements, [before, after] of each dimension. With zeros."""
     _pad(operation, 0.0)
 
 
-def pad_v2(operation: Operation) -> None:
+def pad_v2(operation: TfliteOperation) -> None:
     """The same with a constant value, which has the scale of the elements."""
     index, writer = operation.input(2), operation.writer
     value = writer.value_of(index, "a padding value")
@@ -241,7 +242,7 @@ def pad_v2(operation: Operation) -> None:
     _pad(operation, number)
 
 
-def _pad(operation: Operation, value: float) -> None:
+def _pad(operation: TfliteOperation, value: float) -> None:
     writer, source = operation.writer, operation.input(0)
     rank = len(operation.shape(source))
     pads = writer.value_of(operation.input(1), "padding")
@@ -255,17 +256,17 @@ def _pad(operation: Operation, value: float) -> None:
 
 REARRANGEMENTS = {
     # shapes
-    "RESHAPE": Row(reshape, "ReshapeOptions", (1, 2), keeps_scale=True),
-    "SQUEEZE": Row(squeeze, "SqueezeOptions", keeps_scale=True),
-    "EXPAND_DIMS": Row(expand_dims, "ExpandDimsOptions", (2, 2), keeps_scale=True),
-    "TRANSPOSE": Row(transpose, "TransposeOptions", (2, 2), keeps_scale=True),
+    "RESHAPE": OperatorRow(reshape, "ReshapeOptions", (1, 2), keeps_scale=True),
+    "SQUEEZE": OperatorRow(squeeze, "SqueezeOptions", keeps_scale=True),
+    "EXPAND_DIMS": OperatorRow(expand_dims, "ExpandDimsOptions", (2, 2), keeps_scale=True),
+    "TRANSPOSE": OperatorRow(transpose, "TransposeOptions", (2, 2), keeps_scale=True),
     # pieces
-    "SLICE": Row(slice_, "SliceOptions", (3, 3), keeps_scale=True),
-    "STRIDED_SLICE": Row(strided_slice, "StridedSliceOptions", (4, 4), keeps_scale=True),
-    "SPLIT": Row(split, "SplitOptions", (2, 2), keeps_scale=True),
-    "SPLIT_V": Row(split_v, "SplitVOptions", (3, 3), keeps_scale=True),
-    "CONCATENATION": Row(concatenation, "ConcatenationOptions", (1, 1024), takes_plain=True),
+    "SLICE": OperatorRow(slice_, "SliceOptions", (3, 3), keeps_scale=True),
+    "STRIDED_SLICE": OperatorRow(strided_slice, "StridedSliceOptions", (4, 4), keeps_scale=True),
+    "SPLIT": OperatorRow(split, "SplitOptions", (2, 2), keeps_scale=True),
+    "SPLIT_V": OperatorRow(split_v, "SplitVOptions", (3, 3), keeps_scale=True),
+    "CONCATENATION": OperatorRow(concatenation, "ConcatenationOptions", (1, 1024), takes_plain=True),
     # padding
-    "PAD": Row(pad, "PadOptions", (2, 2), keeps_scale=True),
-    "PADV2": Row(pad_v2, "PadV2Options", (3, 3), keeps_scale=True),
+    "PAD": OperatorRow(pad, "PadOptions", (2, 2), keeps_scale=True),
+    "PADV2": OperatorRow(pad_v2, "PadV2Options", (3, 3), keeps_scale=True),
 }

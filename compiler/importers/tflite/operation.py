@@ -12,10 +12,10 @@ from typing import TypeVar
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.tflite.layout import Layout
+from tilewright.compiler.importers.tflite.layout import DimensionOrder
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Option, Quantized, TensorInfo
 from tilewright.compiler.importers.tflite.schema import enumerators
-from tilewright.compiler.importers.tflite.writer import Writer
+from tilewright.compiler.importers.tflite.writer import OnnxWriter
 from tilewright.isa.program.stored_types import COMPUTED
 
 Kind = TypeVar("Kind", int, float, bool)
@@ -34,7 +34,7 @@ UNUSED = None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OperatorRow:
     """How operators of one kind are translated: the table of their options, how many inputs they may have.
 
     `keeps_scale`: operands and results must have one scale and zero point, as TFLite takes their integers as they are.
@@ -43,7 +43,7 @@ class Row:
     scale are the numbers that they hold, as they are wherever integers are taken as they are.
     """
 
-    translate: Callable[[Operation], None]
+    translate: Callable[[TfliteOperation], None]
     options: str = "NONE"
     inputs: tuple[int, int] = (1, 1)
     keeps_scale: bool = False
@@ -52,10 +52,10 @@ class Row:
     takes_plain: bool = False
 
 
-class Operation:
+class TfliteOperation:
     """An operator, checked against its row: it has as many inputs and outputs as it should, and the right options."""
 
-    def __init__(self, operator: OperatorInfo, row: Row, writer: Writer) -> None:
+    def __init__(self, operator: OperatorInfo, row: OperatorRow, writer: OnnxWriter) -> None:
         self.operator = operator
         self.writer = writer
         self._left: dict[str, Option] = dict(operator.options)
@@ -226,11 +226,11 @@ class Operation:
 
     # -- results -------------------------------------------------------------------------------------------------------
 
-    def write(self, value: str, layout: Layout) -> None:
+    def write(self, value: str, layout: DimensionOrder) -> None:
         """The one output is these real values."""
         self.writer.write(self.output, value, layout)
 
-    def write_activated(self, value: str, layout: Layout) -> None:
+    def write_activated(self, value: str, layout: DimensionOrder) -> None:
         """The one output is the fused activation of these real values."""
         self.write(self.limited(value, self.name_of("fused_activation_function", "ActivationFunctionType")), layout)
 

@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.importers.tflite.biases import write_bias
-from tilewright.compiler.importers.tflite.layout import Layout
-from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.layout import DimensionOrder
+from tilewright.compiler.importers.tflite.operation import OperatorRow, TfliteOperation
 from tilewright.compiler.importers.tflite.windows import read_windows
 from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE
 
 
 @dataclass(frozen=True, slots=True)
-class _Weights:
+class _ConstantWeights:
     """Constant weights in ONNX's order; `scales` go along the results' channels, or there is one."""
 
     name: str
     scales: NDArray[np.float32] | None
 
 
-def conv_2d(operation: Operation) -> None:
+def conv_2d(operation: TfliteOperation) -> None:
     """Inputs: image, weights [O, H, W, I / groups], bias."""
     image, kernel = operation.input(0), operation.input(1)
     n, height, width, channels = operation.require_rank(image, 4)
@@ -33,7 +33,7 @@ def conv_2d(operation: Operation) -> None:
     _convolve(operation, image, kernel, (0, 3, 1, 2), (0, channels // inputs), ((height, width), (rows, columns)))
 
 
-def depthwise_conv_2d(operation: Operation) -> None:
+def depthwise_conv_2d(operation: TfliteOperation) -> None:
     """Inputs: image, weights [1, H, W, C · multiplier], bias. Result channel c · multiplier + m is of channel c."""
     image, kernel = operation.input(0), operation.input(1)
     n, height, width, channels = operation.require_rank(image, 4)
@@ -45,7 +45,7 @@ def depthwise_conv_2d(operation: Operation) -> None:
 
 
 def _convolve(
-    operation: Operation,
+    operation: TfliteOperation,
     image: int,
     kernel: int,
     order: tuple[int, ...],
@@ -59,7 +59,7 @@ def _convolve(
     weights = _weights(operation, image, kernel, order, axis)
     value = operation.writer.node(
         "Conv",
-        operation.writer.real(image, Layout.FIRST),
+        operation.writer.real(image, DimensionOrder.FIRST),
         weights.name,
         *write_bias(operation, image, weights.scales, 2, operation.shape(kernel)[axis]),
         kernel_shape=sizes[1],
@@ -68,10 +68,10 @@ def _convolve(
         pads=windows.pads,
         group=groups,
     )
-    operation.write_activated(value, Layout.FIRST)
+    operation.write_activated(value, DimensionOrder.FIRST)
 
 
-def transpose_conv(operation: Operation) -> None:
+def transpose_conv(operation: TfliteOperation) -> None:
     """Inputs: the result's shape, weights [O, H, W, I], image, bias.
 
     The padding is that of the convolution whose gradient this is: from the result to the image.
@@ -100,7 +100,7 @@ def transpose_conv(operation: Operation) -> None:
     weights = _weights(operation, image, kernel, (3, 0, 1, 2), 0)
     value = operation.writer.node(
         "ConvTranspose",
-        operation.writer.real(image, Layout.FIRST),
+        operation.writer.real(image, DimensionOrder.FIRST),
         weights.name,
         *write_bias(operation, image, weights.scales, 3, outputs),
         kernel_shape=(rows, columns),
@@ -108,10 +108,10 @@ def transpose_conv(operation: Operation) -> None:
         pads=(*before, *after),
         output_padding=extra,
     )
-    operation.write_activated(value, Layout.FIRST)
+    operation.write_activated(value, DimensionOrder.FIRST)
 
 
-def fully_connected(operation: Operation) -> None:
+def fully_connected(operation: TfliteOperation) -> None:
     """Inputs: elements as rows of I, weights [O, I], bias. The result is [rows, O]; keep_num_dims keeps what leads."""
     source, kernel = operation.input(0), operation.input(1)
     outputs, inputs = operation.require_rank(kernel, 2)
@@ -130,22 +130,22 @@ def fully_connected(operation: Operation) -> None:
     result = (*shape[:-1], outputs) if keeps else (matrix[0], outputs)
     operation.require_result(result)
     writer = operation.writer
-    rows = writer.real(source, Layout.LAST)
+    rows = writer.real(source, DimensionOrder.LAST)
     if shape != matrix:
         rows = writer.reshape(rows, matrix, operation.tensor(source).name)
     if kernel in writer.constants:
         weights = _weights(operation, source, kernel, (0, 1), 0)
     else:
-        weights = _Weights(writer.real(kernel, Layout.LAST), _activation_scale(operation, kernel))
+        weights = _ConstantWeights(writer.real(kernel, DimensionOrder.LAST), _activation_scale(operation, kernel))
     value = writer.node(
         "Gemm", rows, weights.name, *write_bias(operation, source, weights.scales, 2, outputs), transB=1
     )
     if result != (matrix[0], outputs):
         value = writer.reshape(value, result, operation.tensor(operation.output).name)
-    operation.write_activated(value, Layout.LAST)
+    operation.write_activated(value, DimensionOrder.LAST)
 
 
-def batch_matmul(operation: Operation) -> None:
+def batch_matmul(operation: TfliteOperation) -> None:
     """The products of the last two dimensions, either of them transposed first."""
     operation.ignore("asymmetric_quantize_inputs")  # of float inputs only
     writer, factors = operation.writer, []
@@ -153,17 +153,19 @@ def batch_matmul(operation: Operation) -> None:
         rank = len(operation.shape(index))
         if rank < 2:
             raise operation.error(f"is {list(operation.shape(index))}", index, expected="at least 2 dimensions")
-        factor = writer.real(index, Layout.LAST)
+        factor = writer.real(index, DimensionOrder.LAST)
         if is_adjoint:
             factor = writer.node("Transpose", factor, perm=(*range(rank - 2), rank - 1, rank - 2))
         factors.append(factor)
-    operation.write(writer.node("MatMul", *factors), Layout.LAST)
+    operation.write(writer.node("MatMul", *factors), DimensionOrder.LAST)
 
 
 # -- weights ----------------------------------------------------------------------------------------------------------
 
 
-def _weights(operation: Operation, source: int, index: int, order: tuple[int, ...], axis: int) -> _Weights:
+def _weights(
+    operation: TfliteOperation, source: int, index: int, order: tuple[int, ...], axis: int
+) -> _ConstantWeights:
     """Constant weights transposed to `order`; scales may go along the file's `axis`."""
     writer, info = operation.writer, operation.tensor(index)
     values = np.ascontiguousarray(writer.value_of(index, "weights").transpose(order))
@@ -177,7 +179,7 @@ def _weights(operation: Operation, source: int, index: int, order: tuple[int, ..
     _check_weights(operation, source, index)
     name = writer.constant(info.name, values)
     if writer.is_real(index):
-        return _Weights(name, None)
+        return _ConstantWeights(name, None)
     assert info.quantized is not None
     if info.quantized.axis not in (None, axis):
         raise operation.error(
@@ -185,10 +187,10 @@ def _weights(operation: Operation, source: int, index: int, order: tuple[int, ..
         )
     along = None if info.quantized.axis is None else order.index(axis)
     real = writer.dequantize(name, info.quantized, info.dtype, along, info.name)
-    return _Weights(real, np.array(info.quantized.scales, np.float32))
+    return _ConstantWeights(real, np.array(info.quantized.scales, np.float32))
 
 
-def _check_weights(operation: Operation, source: int, index: int) -> None:
+def _check_weights(operation: TfliteOperation, source: int, index: int) -> None:
     """Constants of 8 bits, of one type with an input of so many; a convolution's signed weights are symmetric."""
     info, given = operation.tensor(index), operation.tensor(source).dtype
     if info.dtype.name in COMPUTED and info.dtype.name not in BYTES:
@@ -208,7 +210,7 @@ def _check_weights(operation: Operation, source: int, index: int) -> None:
         )
 
 
-def _activation_scale(operation: Operation, index: int) -> NDArray[np.float32] | None:
+def _activation_scale(operation: TfliteOperation, index: int) -> NDArray[np.float32] | None:
     quantized = operation.tensor(index).quantized
     return None if quantized is None else np.array([quantized.scale], np.float32)
 
@@ -217,9 +219,9 @@ BIAS_TYPES: tuple[int, ...] = (0, 2, 4)
 """FLOAT32 means that there is no bias, INT32 is the usual type, INT64 that of 16-bit activations."""
 
 PRODUCTS = {
-    "CONV_2D": Row(conv_2d, "Conv2DOptions", (2, 3)),
-    "DEPTHWISE_CONV_2D": Row(depthwise_conv_2d, "DepthwiseConv2DOptions", (2, 3)),
-    "TRANSPOSE_CONV": Row(transpose_conv, "TransposeConvOptions", (3, 4)),
-    "FULLY_CONNECTED": Row(fully_connected, "FullyConnectedOptions", (2, 3)),
-    "BATCH_MATMUL": Row(batch_matmul, "BatchMatMulOptions", (2, 2)),
+    "CONV_2D": OperatorRow(conv_2d, "Conv2DOptions", (2, 3)),
+    "DEPTHWISE_CONV_2D": OperatorRow(depthwise_conv_2d, "DepthwiseConv2DOptions", (2, 3)),
+    "TRANSPOSE_CONV": OperatorRow(transpose_conv, "TransposeConvOptions", (3, 4)),
+    "FULLY_CONNECTED": OperatorRow(fully_connected, "FullyConnectedOptions", (2, 3)),
+    "BATCH_MATMUL": OperatorRow(batch_matmul, "BatchMatMulOptions", (2, 2)),
 }

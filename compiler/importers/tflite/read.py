@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.tflite.content import Content
+from tilewright.compiler.importers.tflite.content import FileContent
 from tilewright.compiler.importers.tflite.model import (
     OperatorInfo,
     Option,
@@ -70,15 +70,15 @@ def read_tflite(content: bytes, name: str) -> TfliteModel:
     try:
         if not is_tflite(content):
             raise CompileError(fact=f"not a TFLite file ({len(content)} bytes): bytes 4 to 8 are not {IDENTIFIER!r}")
-        return _Reader(Content(content)).model()
+        return _TfliteReader(FileContent(content)).model()
     except CompileError as error:
         raise error.inside(name) from error
 
 
-class _Reader:
+class _TfliteReader:
     """One file's content, and what its buffers hold."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: FileContent) -> None:
         self._content = content
         self._buffers: dict[int, bytes | None] = {}
 

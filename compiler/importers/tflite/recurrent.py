@@ -9,13 +9,13 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from tilewright.compiler.importers.tflite.biases import write_bias
-from tilewright.compiler.importers.tflite.layout import Layout
-from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.layout import DimensionOrder
+from tilewright.compiler.importers.tflite.operation import OperatorRow, TfliteOperation
 
 # -- SVDF --------------------------------------------------------------------------------------------------------------
 
 
-def svdf(operation: Operation) -> None:
+def svdf(operation: TfliteOperation) -> None:
     """Inputs: [B, I], weights of features [F, I], of times [F, M], bias [F / rank], state [B, F · M].
 
     A filter's newest feature goes behind its M - 1 others, and their weighted sum is a result; so is that of `rank`
@@ -36,9 +36,9 @@ def svdf(operation: Operation) -> None:
     operation.require_result((batch, filters // rank))
     _remark_of(operation, state)
     base = operation.tensor(state).name
-    feature = writer.node("Gemm", writer.real(source, Layout.LAST), _weights(operation, 1), transB=1)
+    feature = writer.node("Gemm", writer.real(source, DimensionOrder.LAST), _weights(operation, 1), transB=1)
     newest = writer.reshape(writer.rounded(state, feature), (batch, filters, 1, 1), base)
-    before = writer.reshape(writer.real(state, Layout.LAST), (batch, filters, 1, memory), base)
+    before = writer.reshape(writer.real(state, DimensionOrder.LAST), (batch, filters, 1, memory), base)
     if memory > 1:
         kept = writer.node("Slice", before, writer.int64([1]), writer.int64([memory]), writer.int64([3]))
         now = writer.node("Concat", kept, newest, axis=3)
@@ -49,7 +49,7 @@ def svdf(operation: Operation) -> None:
     scales = None if writer.is_real(source) else _scales(operation, 2)
     bias = write_bias(operation, state, scales, 3, filters // rank)
     total = writer.node("Conv", now, times, *bias, kernel_shape=(1, memory), group=filters // rank)
-    operation.write_activated(writer.reshape(total, (batch, filters // rank), base), Layout.LAST)
+    operation.write_activated(writer.reshape(total, (batch, filters // rank), base), DimensionOrder.LAST)
 
 
 # -- LSTM --------------------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class _Gate:
 class _Cell:
     """One step of an LSTM."""
 
-    operation: Operation
+    operation: TfliteOperation
     gates: tuple[_Gate | None, ...]  # the input gate is None where it is what the forget gate leaves
     projection: tuple[str, ...]  # weights, and a bias if there is one
     activation: str
@@ -121,7 +121,7 @@ class _Cell:
         return value if most == 0 else writer.node("Clip", value, writer.number(-most), writer.number(most))
 
 
-def sequence_lstm(operation: Operation) -> None:
+def sequence_lstm(operation: TfliteOperation) -> None:
     """Inputs: a sequence; each gate's weights of it, of the hidden values and of the cell; biases; and the states.
 
     A float one becomes its steps, which can be quantised. The cell of a quantised one has 16 bits: it is one node whose
@@ -138,13 +138,13 @@ def sequence_lstm(operation: Operation) -> None:
             raise operation.error(f"is {list(operation.shape(state))}", state, expected=f"{shape[1 - axis]} rows")
     operation.require_result((*shape[:2], operation.shape(hidden_state)[1]))
     _remark_of(operation, cell_state)
-    x = writer.real(source, Layout.LAST)
-    states = writer.real(hidden_state, Layout.LAST), writer.real(cell_state, Layout.LAST)
+    x = writer.real(source, DimensionOrder.LAST)
+    states = writer.real(hidden_state, DimensionOrder.LAST), writer.real(cell_state, DimensionOrder.LAST)
     steps = _unrolled if writer.is_real(source) else _scanned
     hidden, last, result = steps(cell, x, states, axis)
     writer.update(hidden_state, hidden)
     writer.update(cell_state, last)
-    operation.write(result, Layout.LAST)
+    operation.write(result, DimensionOrder.LAST)
 
 
 def _unrolled(cell: _Cell, x: str, states: tuple[str, str], axis: int) -> tuple[str, str, str]:
@@ -178,7 +178,7 @@ def _scanned(cell: _Cell, x: str, states: tuple[str, str], axis: int) -> tuple[s
     return outputs[0], outputs[1], outputs[2]
 
 
-def _cell(operation: Operation) -> _Cell:
+def _cell(operation: TfliteOperation) -> _Cell:
     activation = operation.name_of("fused_activation_function", "ActivationFunctionType")
     if activation not in ACTIVATIONS:
         raise operation.error(f"the activation {activation} has no lowering", expected=" or ".join(ACTIVATIONS))
@@ -197,7 +197,7 @@ def _cell(operation: Operation) -> _Cell:
     )
 
 
-def _gate(operation: Operation, which: int) -> _Gate | None:
+def _gate(operation: TfliteOperation, which: int) -> _Gate | None:
     if which == INPUT and operation.optional(1) is None:
         return None
     peephole = {INPUT: 9, FORGET: 10, OUTPUT: 11}.get(which)
@@ -210,7 +210,7 @@ def _gate(operation: Operation, which: int) -> _Gate | None:
     )
 
 
-def _remark_of(operation: Operation, state: int) -> None:
+def _remark_of(operation: TfliteOperation, state: int) -> None:
     """Why the host computes what would be the machine's."""
     if operation.tensor(state).dtype == np.int16:
         operation.remark(
@@ -224,7 +224,7 @@ def _remark_of(operation: Operation, state: int) -> None:
 # -- weights -----------------------------------------------------------------------------------------------------------
 
 
-def _require_weights_of(operation: Operation, source: int, positions: Sequence[int]) -> None:
+def _require_weights_of(operation: TfliteOperation, source: int, positions: Sequence[int]) -> None:
     """Float weights for a float input, quantised ones for a quantised input."""
     is_real = operation.writer.is_real(source)
     for index in map(operation.input, positions):
@@ -240,7 +240,7 @@ def _require_weights_of(operation: Operation, source: int, positions: Sequence[i
             raise operation.error(f"is {values.dtype.name} without a scale", index, expected="a quantised tensor")
 
 
-def _weights(operation: Operation, position: int) -> str:
+def _weights(operation: TfliteOperation, position: int) -> str:
     """The real values of constant weights."""
     index, writer = operation.input(position), operation.writer
     info, values = operation.tensor(index), writer.value_of(index, "weights")
@@ -250,7 +250,7 @@ def _weights(operation: Operation, position: int) -> str:
     return writer.dequantize(name, info.quantized, info.dtype, info.quantized.axis, info.name)
 
 
-def _scales(operation: Operation, position: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def _scales(operation: TfliteOperation, position: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     quantized = operation.tensor(operation.input(position)).quantized
     assert quantized is not None
     if quantized.axis is not None:
@@ -258,7 +258,7 @@ def _scales(operation: Operation, position: int) -> np.ndarray[tuple[int, ...], 
     return np.array(quantized.scales, np.float32)
 
 
-def _vector(operation: Operation, position: int) -> str:
+def _vector(operation: TfliteOperation, position: int) -> str:
     """The real values of a constant list, written as floats; a bias has the scale that the file says."""
     index = operation.input(position)
     info, values = operation.tensor(index), operation.writer.value_of(index, "a bias")
@@ -274,6 +274,6 @@ def _vector(operation: Operation, position: int) -> str:
 
 
 RECURRENT = {
-    "SVDF": Row(svdf, "SVDFOptions", (5, 5)),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": Row(sequence_lstm, "UnidirectionalSequenceLSTMOptions", (20, 24)),
+    "SVDF": OperatorRow(svdf, "SVDFOptions", (5, 5)),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": OperatorRow(sequence_lstm, "UnidirectionalSequenceLSTMOptions", (20, 24)),
 }

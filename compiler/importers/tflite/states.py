@@ -10,26 +10,26 @@ from tilewright.compiler.importers.tflite.model import StateInfo, TfliteModel
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class StateTensor:
     """An input or output: the tensor of the file, and its name in the program."""
 
     index: int
     name: str
 
 
-def given(model: TfliteModel) -> tuple[End, ...]:
+def given(model: TfliteModel) -> tuple[StateTensor, ...]:
     """The inputs of the program."""
     return (
-        *(End(index, model.tensors[index].name) for index in model.inputs),
-        *(End(state.input, state.name) for state in model.states),
+        *(StateTensor(index, model.tensors[index].name) for index in model.inputs),
+        *(StateTensor(state.input, state.name) for state in model.states),
     )
 
 
-def results(model: TfliteModel) -> tuple[End, ...]:
+def results(model: TfliteModel) -> tuple[StateTensor, ...]:
     """The outputs of the program."""
     return (
-        *(End(index, model.tensors[index].name) for index in model.outputs),
-        *(End(state.output, state.next_name) for state in model.states),
+        *(StateTensor(index, model.tensors[index].name) for index in model.outputs),
+        *(StateTensor(state.output, state.next_name) for state in model.states),
     )
 
 

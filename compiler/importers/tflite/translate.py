@@ -21,19 +21,19 @@ from tilewright.compiler.importers.tflite.images import IMAGES
 from tilewright.compiler.importers.tflite.indices import ON_INDICES
 from tilewright.compiler.importers.tflite.model import OperatorInfo, TfliteModel
 from tilewright.compiler.importers.tflite.moves import REARRANGEMENTS
-from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.operation import OperatorRow, TfliteOperation
 from tilewright.compiler.importers.tflite.pools import POOLS
 from tilewright.compiler.importers.tflite.products import PRODUCTS
 from tilewright.compiler.importers.tflite.read import CUSTOM, read_tflite
 from tilewright.compiler.importers.tflite.recurrent import RECURRENT
-from tilewright.compiler.importers.tflite.writer import Checkpoint, Writer
+from tilewright.compiler.importers.tflite.writer import Checkpoint, OnnxWriter
 
 
-def _only_folded(operation: Operation) -> None:
+def _only_folded(operation: TfliteOperation) -> None:
     raise operation.error("has no lowering unless its inputs are constants")
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, OperatorRow] = {
     **PRODUCTS,
     **POOLS,
     **ELEMENTWISE,
@@ -43,7 +43,7 @@ ROWS: dict[str, Row] = {
     **ON_INDICES,
     **RECURRENT,
     **DETECTIONS,
-    **{kind: Row(_only_folded, options, (1, 1024)) for kind, options in FOLDED_ONLY.items()},
+    **{kind: OperatorRow(_only_folded, options, (1, 1024)) for kind, options in FOLDED_ONLY.items()},
 }
 """Operator → how it is translated."""
 
@@ -61,7 +61,7 @@ def translate_tflite(content: bytes, name: str) -> onnx.ModelProto:
 
 
 def _translate(model: TfliteModel) -> onnx.ModelProto:
-    writer = Writer(model)
+    writer = OnnxWriter(model)
     faults: list[CompileError] = []
     lost: set[int] = set()  # tensors that nothing computes, as their operators have faults
     for operator in model.operators:
@@ -80,14 +80,14 @@ def _translate(model: TfliteModel) -> onnx.ModelProto:
     return translated
 
 
-def _translate_operator(operator: OperatorInfo, writer: Writer) -> None:
+def _translate_operator(operator: OperatorInfo, writer: OnnxWriter) -> None:
     writer.begin(operator)
     if operator.kind not in ROWS and operator.kind.startswith(CUSTOM):
         remedy = "remove it from the network"
         raise writer.error("an operator outside TFLite's own has no lowering", remedy=remedy)
     if operator.kind not in ROWS:
         raise writer.error("has no lowering", known=f"those that have: {', '.join(sorted(ROWS))}")
-    operation = Operation(operator, ROWS[operator.kind], writer)
+    operation = TfliteOperation(operator, ROWS[operator.kind], writer)
     if not try_fold(operation):
         ROWS[operator.kind].translate(operation)
     operation.finish()

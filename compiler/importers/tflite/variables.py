@@ -31,7 +31,7 @@ CHANGING = ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
 def resolve_variables(graphs: Sequence[SubgraphInfo]) -> TfliteModel:
     """The network, which is the first graph, with its variables as states; raises CompileError."""
     main = graphs[0]
-    walk = _Walk(graphs)
+    walk = _VariableWalk(graphs)
     kept = tuple(operator for operator in map(walk.step, main.operators) if operator is not None)
     tensors, taken = list(main.tensors), {tensor.name for tensor in main.tensors}
     states = []
@@ -47,7 +47,7 @@ def resolve_variables(graphs: Sequence[SubgraphInfo]) -> TfliteModel:
 
 
 @dataclass
-class _Walk:
+class _VariableWalk:
     """The operators so far: which tensor each variable is now, and which it was when it was first read."""
 
     graphs: Sequence[SubgraphInfo]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.compiler.importers.tflite.operation import Operation
+from tilewright.compiler.importers.tflite.operation import TfliteOperation
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class SpatialWindows:
     """Sizes in the order height, width; `before` and `after` are how much padding there is."""
 
     strides: tuple[int, int]
@@ -26,7 +26,9 @@ class Windows:
         return (*self.before, *self.after)
 
 
-def read_windows(operation: Operation, image: tuple[int, int], kernel: tuple[int, int], dilated: bool) -> Windows:
+def read_windows(
+    operation: TfliteOperation, image: tuple[int, int], kernel: tuple[int, int], dilated: bool
+) -> SpatialWindows:
     """From the options padding, stride and (if `dilated`) dilation of an operator."""
     strides = operation.positive("stride_h"), operation.positive("stride_w")
     dilations = (1, 1)
@@ -39,7 +41,7 @@ def read_windows(operation: Operation, image: tuple[int, int], kernel: tuple[int
             for size, taps, stride, dilation in zip(image, kernel, strides, dilations, strict=True)
         ]
     before = totals[0] // 2, totals[1] // 2
-    return Windows(strides, dilations, before, (totals[0] - before[0], totals[1] - before[1]))
+    return SpatialWindows(strides, dilations, before, (totals[0] - before[0], totals[1] - before[1]))
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int) -> int:

@@ -18,10 +18,10 @@ from onnx import helper
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
 from tilewright.compiler.importers.remarks import add_reasons, add_remarks
-from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
+from tilewright.compiler.importers.tflite.layout import DimensionOrder, keeps_order, stored, to_file, to_stored
 from tilewright.compiler.importers.tflite.model import Quantized, TensorInfo, TfliteModel
 from tilewright.compiler.importers.tflite.nodes import NodeWriter
-from tilewright.compiler.importers.tflite.states import End, given, remarks_of_states, results
+from tilewright.compiler.importers.tflite.states import StateTensor, given, remarks_of_states, results
 from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES
 
 STATE_TYPES = ("int16",)
@@ -47,7 +47,7 @@ class Checkpoint:
     tensor: str
 
 
-class Writer(NodeWriter):
+class OnnxWriter(NodeWriter):
     """The ONNX model so far. A method that returns text returns the name of an ONNX value."""
 
     def __init__(self, model: TfliteModel) -> None:
@@ -57,16 +57,18 @@ class Writer(NodeWriter):
         self.constants: dict[int, NDArray[Any]] = {t.index: t.value for t in model.tensors if t.value is not None}
         self.checkpoints: list[Checkpoint] = []
         self.remarks: dict[str, str] = {}
-        self._stored: dict[tuple[int, Layout], str] = {}
-        self._real: dict[tuple[int, Layout], str] = {}
+        self._stored: dict[tuple[int, DimensionOrder], str] = {}
+        self._real: dict[tuple[int, DimensionOrder], str] = {}
         self._scale_names: dict[tuple[str, Quantized, str], tuple[str, ...]] = {}
-        self._made_in: dict[int, Layout] = {}
+        self._made_in: dict[int, DimensionOrder] = {}
         self._kept = {state.input for state in model.states}
         self._updated: dict[int, str] = {}
         for end in given(model):
             # Images are used channels first almost everywhere; so the transposition stands right at the input.
-            self._made_in[end.index] = Layout.FIRST if len(model.tensors[end.index].shape) == 4 else Layout.LAST
-            self._stored[end.index, Layout.LAST] = end.name
+            self._made_in[end.index] = (
+                DimensionOrder.FIRST if len(model.tensors[end.index].shape) == 4 else DimensionOrder.LAST
+            )
+            self._stored[end.index, DimensionOrder.LAST] = end.name
 
     def error(
         self, fact: str, index: int | None = None, *, expected: str = "", remedy: str = "", known: str = ""
@@ -87,15 +89,19 @@ class Writer(NodeWriter):
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def layout_of(self, index: int) -> Layout:
+    def layout_of(self, index: int) -> DimensionOrder:
         """The layout in which a tensor was made; constants are as in the file."""
-        return self._made_in.get(index, Layout.LAST)
+        return self._made_in.get(index, DimensionOrder.LAST)
 
-    def common_layout(self, indices: Sequence[int]) -> Layout:
+    def common_layout(self, indices: Sequence[int]) -> DimensionOrder:
         """Channels first if one of these tensors, all of the same rank, was made so; the others follow."""
-        return Layout.FIRST if any(self.layout_of(i) is Layout.FIRST for i in indices) else Layout.LAST
+        return (
+            DimensionOrder.FIRST
+            if any(self.layout_of(i) is DimensionOrder.FIRST for i in indices)
+            else DimensionOrder.LAST
+        )
 
-    def real(self, index: int, layout: Layout) -> str:
+    def real(self, index: int, layout: DimensionOrder) -> str:
         """A tensor's real values in a layout."""
         layout = self._normal(index, layout)
         if (index, layout) not in self._real:
@@ -112,7 +118,7 @@ class Writer(NodeWriter):
                 raise self.error("is read before any operator has computed it", index)
         return self._real[index, layout]
 
-    def numbers(self, index: int, dtype: np.dtype[Any], layout: Layout) -> str:
+    def numbers(self, index: int, dtype: np.dtype[Any], layout: DimensionOrder) -> str:
         """The numbers that a tensor holds, whatever scale they have, in another element type."""
         info, layout = self.tensor(index), self._normal(index, layout)
         if info.dtype.name not in (*COMPUTED, *PLAIN_TYPES, "float32"):
@@ -163,18 +169,22 @@ class Writer(NodeWriter):
         """Whether a tensor is a state of more bits than activations beside it may have."""
         return index in self._kept and self.tensor(index).dtype.name in STATE_TYPES
 
-    def _normal(self, index: int, layout: Layout) -> Layout:
-        return layout if len(self.tensor(index).shape) >= 3 else Layout.LAST
+    def _normal(self, index: int, layout: DimensionOrder) -> DimensionOrder:
+        return layout if len(self.tensor(index).shape) >= 3 else DimensionOrder.LAST
 
-    def _moved(self, value: str, info: TensorInfo, layout: Layout) -> str:
+    def _moved(self, value: str, info: TensorInfo, layout: DimensionOrder) -> str:
         """What is stored in the other layout; a reshape where all elements stay in order."""
         rank = len(info.shape)
-        order = to_stored(rank, Layout.FIRST) if layout is Layout.FIRST else to_file(rank, Layout.FIRST)
+        order = (
+            to_stored(rank, DimensionOrder.FIRST)
+            if layout is DimensionOrder.FIRST
+            else to_file(rank, DimensionOrder.FIRST)
+        )
         if keeps_order(stored(info.shape, layout.other), order):
             return self.reshape(value, stored(info.shape, layout), info.name)
         return self.node("Transpose", value, perm=order, base=info.name)
 
-    def _dequantized(self, value: str, info: TensorInfo, layout: Layout) -> str:
+    def _dequantized(self, value: str, info: TensorInfo, layout: DimensionOrder) -> str:
         if self.is_real(info.index):
             return value
         quantized = info.quantized or PLAIN
@@ -196,7 +206,7 @@ class Writer(NodeWriter):
         """The real values of integers; `axis` is where the scales stand, None for one scale."""
         return self.node("DequantizeLinear", value, *self._scales(by, dtype, axis, base), base=base, **_axis(axis))
 
-    def write(self, index: int, value: str, layout: Layout) -> None:
+    def write(self, index: int, value: str, layout: DimensionOrder) -> None:
         """A tensor of the file is these real values, rounded to its integers; they are in this layout."""
         info, layout = self.tensor(index), self._normal(index, layout)
         self._check_is_new(index)
@@ -205,7 +215,7 @@ class Writer(NodeWriter):
         self._stored[index, layout] = self.quantized(index, value)
         self._made_in[index] = layout
 
-    def write_numbers(self, index: int, value: str, layout: Layout) -> None:
+    def write_numbers(self, index: int, value: str, layout: DimensionOrder) -> None:
         """A tensor of the file holds these numbers, which are of its type; they are in this layout."""
         info, layout = self.tensor(index), self._normal(index, layout)
         if info.dtype.name not in (*COMPUTED, *PLAIN_TYPES, "float32"):
@@ -272,17 +282,17 @@ class Writer(NodeWriter):
         add_reasons(written, self.reasons)
         return written
 
-    def _value_info(self, end: End) -> onnx.ValueInfoProto:
+    def _value_info(self, end: StateTensor) -> onnx.ValueInfoProto:
         info = self.tensor(end.index)
         return helper.make_tensor_value_info(end.name, helper.np_dtype_to_tensor_dtype(info.dtype), info.shape)
 
     def _in_file_layout(self, index: int) -> str:
         """An output's integers (or floats, if it has those), channels last."""
-        if (index, Layout.LAST) in self._stored:
-            return self._stored[index, Layout.LAST]
-        if (index, Layout.FIRST) not in self._stored:
+        if (index, DimensionOrder.LAST) in self._stored:
+            return self._stored[index, DimensionOrder.LAST]
+        if (index, DimensionOrder.FIRST) not in self._stored:
             raise self.error("is an output of the graph, but no operator computes it", index)
-        return self._moved(self._stored[index, Layout.FIRST], self.tensor(index), Layout.LAST)
+        return self._moved(self._stored[index, DimensionOrder.FIRST], self.tensor(index), DimensionOrder.LAST)
 
     def _scales(self, by: Quantized, dtype: np.dtype[Any], axis: int | None, base: str) -> tuple[str, ...]:
         """The constants of a scale and a zero point. ONNX allows an int32 no zero point but 0, so it gets none."""
@@ -298,7 +308,11 @@ class Writer(NodeWriter):
         return self._scale_names[key]
 
     def _check_is_new(self, index: int) -> None:
-        if index in self.constants or (index, Layout.LAST) in self._stored or (index, Layout.FIRST) in self._stored:
+        if (
+            index in self.constants
+            or (index, DimensionOrder.LAST) in self._stored
+            or (index, DimensionOrder.FIRST) in self._stored
+        ):
             raise self.error("is computed here, but is constant, an input or computed before", index)
 
     def _check_ends(self) -> None:

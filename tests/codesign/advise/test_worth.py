@@ -12,7 +12,7 @@ from tilewright.codesign.advise.advice import Advice, advise_machine
 from tilewright.codesign.advise.changes import Change
 from tilewright.codesign.advise.tables import advice_lines, advice_tables
 from tilewright.codesign.advise.trials import Bench, NoAdvice, Trial
-from tilewright.codesign.advise.worth import Loss, Worth
+from tilewright.codesign.advise.worth import InstructionWorth, Worth
 from tilewright.codesign.points.evaluate import Failure
 from tilewright.codesign.points.network import Network, read_network
 from tilewright.isa.files.loader import load_machine
@@ -48,10 +48,10 @@ def advice(monkeypatch: pytest.MonkeyPatch) -> Advice:
 def test_cycles_nodes_on_the_host_or_why_there_is_neither(advice: Advice) -> None:
     assert {of.name: of for of in advice.instructions} == {
         "mma": Worth("mma", None, (), "no product"),
-        "mul": Worth("mul", 1.0, (Loss("n", 50, 0),)),
-        "copy": Worth("copy", 1.0, (Loss("n", 0, 0),)),
-        "lookup": Worth("lookup", 1.0, (Loss("n", None, None, "stage compile: no room"),)),
-        "all of these": Worth("all of these", 4.0, (Loss("n", None, 3),)),
+        "mul": Worth("mul", 1.0, (InstructionWorth("n", 50, 0),)),
+        "copy": Worth("copy", 1.0, (InstructionWorth("n", 0, 0),)),
+        "lookup": Worth("lookup", 1.0, (InstructionWorth("n", None, None, "stage compile: no room"),)),
+        "all of these": Worth("all of these", 4.0, (InstructionWorth("n", None, 3),)),
     }
     assert [of["name"] for of in advice.as_json()["instructions"]] == [of.name for of in advice.instructions]
 

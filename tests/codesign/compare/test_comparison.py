@@ -9,7 +9,7 @@ import pytest
 
 from tests.digits import MODEL
 from tests.mixed_networks import sandwich
-from tilewright.codesign.compare.comparison import Comparison, Point, best_of, compare_machines
+from tilewright.codesign.compare.comparison import ComparedPoint, Comparison, best_of, compare_machines
 from tilewright.codesign.compare.machines import candidates
 from tilewright.codesign.compare.tables import comparison_csv, comparison_tables, notes
 from tilewright.codesign.points.derived import derived
@@ -24,14 +24,14 @@ A = MachineFigures("a", "ka", "P", 1.0, 1.0, 100.0, 10, "estimated", None, 5.0, 
 B = MachineFigures("b", "kb", "P", 2.0, 1.0, 200.0, 20, "fitted", "a", 4.0, "fetch")
 
 
-def point(machine: MachineFigures, cycles: int, host_nodes: int = 0) -> Point:
+def point(machine: MachineFigures, cycles: int, host_nodes: int = 0) -> ComparedPoint:
     outcome = NetworkFigures(
         "n", "h", machine.machine, "k", 1, cycles, 10, 0.5, 100, 0.25, 0.75, host_nodes, 9, 90, 0.1, ("par",)
     )
-    return Point(outcome, derived(outcome, machine), None)
+    return ComparedPoint(outcome, derived(outcome, machine), None)
 
 
-def comparison(*points: Point) -> Comparison:
+def comparison(*points: ComparedPoint) -> Comparison:
     return Comparison(("n",), {"a": A, "b": B}, points, 1)
 
 
@@ -104,7 +104,7 @@ def test_an_unknown_figure_or_network(figure: str, network: str) -> None:
 
 def test_table_and_notes() -> None:
     failed = Failure("n", "h", "b", "kb", 1, "compile", "no instruction")
-    found = comparison(point(A, 1000, host_nodes=2), Point(failed, None, None))
+    found = comparison(point(A, 1000, host_nodes=2), ComparedPoint(failed, None, None))
     (table,) = comparison_tables(found)
 
     rows = {row[1]: tuple(cell.strip() for cell in row[2:]) for row in table[2]}

@@ -15,7 +15,7 @@ from typing import Any
 from tilewright.codesign.explore.pool import Answer
 from tilewright.codesign.explore.run import Choices
 from tilewright.codesign.explore.space import Space
-from tilewright.codesign.explore.worker import Task
+from tilewright.codesign.explore.worker import StudyTask
 
 
 class FakePool:
@@ -25,7 +25,7 @@ class FakePool:
 
     def __init__(self, space: Space, choices: Choices, serve: object) -> None:
         self._space = space
-        self._tasks: dict[int, Task | None] = dict.fromkeys(range(choices.workers))
+        self._tasks: dict[int, StudyTask | None] = dict.fromkeys(range(choices.workers))
 
     def __enter__(self) -> FakePool:
         return self
@@ -36,7 +36,7 @@ class FakePool:
     def idle(self) -> list[int]:
         return [number for number, task in self._tasks.items() if task is None]
 
-    def give(self, number: int, task: Task) -> None:
+    def give(self, number: int, task: StudyTask) -> None:
         self._tasks[number] = task
 
     def answers(self) -> list[tuple[int, Answer]]:
@@ -58,7 +58,7 @@ def serve(connection: Connection, space: Space) -> None:
         return
 
 
-def answer(space: Space, task: Task) -> Mapping[str, Any]:
+def answer(space: Space, task: StudyTask) -> Mapping[str, Any]:
     """A machine takes 1 mm² for each 8 KiB; cycles fall with memory and bus."""
     names = space.names(task.point)
     kib, queue = int(str(names["memories.act.kib"])), int(str(names["engines.vec.queue"]))

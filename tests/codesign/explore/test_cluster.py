@@ -22,7 +22,7 @@ from tilewright.codesign import version as version_module
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.cluster import cluster_at
 from tilewright.codesign.explore.lines import key_of
-from tilewright.codesign.explore.pool import Limits
+from tilewright.codesign.explore.pool import TaskLimits
 from tilewright.codesign.explore.run import Choices, run
 from tilewright.codesign.explore.store import POINTS
 from tilewright.codesign.explore.study import Study
@@ -82,13 +82,13 @@ def test_a_worker_that_is_killed_loses_no_point_and_none_is_there_twice(
 @pytest.mark.parametrize(
     ("name", "limits", "reason"),
     [
-        ("spins", Limits(3.0), "took longer than 3 seconds of the processor"),
-        ("dies", Limits(), "its process ended with signal 11, as when memory runs out"),
-        ("murders", Limits(), "workers of the cluster died over it, as when memory runs out"),
+        ("spins", TaskLimits(3.0), "took longer than 3 seconds of the processor"),
+        ("dies", TaskLimits(), "its process ended with signal 11, as when memory runs out"),
+        ("murders", TaskLimits(), "workers of the cluster died over it, as when memory runs out"),
     ],
 )
 def test_a_point_that_goes_wrong_is_kept_with_its_reason(
-    make_space: MakeSpace, tmp_path: Path, cluster: LocalCluster, name: str, limits: Limits, reason: str
+    make_space: MakeSpace, tmp_path: Path, cluster: LocalCluster, name: str, limits: TaskLimits, reason: str
 ) -> None:
     cluster.scheduler.allowed_failures = 0
     made = cluster_at(cluster.scheduler_address, lambda text: None)

@@ -20,13 +20,13 @@ import pytest
 
 from tests.codesign.explore.fake_worker import FakePool, answer, serve
 from tilewright.codesign.errors import StudyError
-from tilewright.codesign.explore.pool import Limits
+from tilewright.codesign.explore.pool import TaskLimits
 from tilewright.codesign.explore.run import Choices, run
 from tilewright.codesign.explore.space import Space
 from tilewright.codesign.explore.space_file import read_space
 from tilewright.codesign.explore.store import POINTS, Store, merged, read_lines
 from tilewright.codesign.explore.study import Study
-from tilewright.codesign.explore.worker import Task
+from tilewright.codesign.explore.worker import StudyTask
 
 SPACE = """base: tiny8
 keys:
@@ -82,7 +82,7 @@ def healed(connection: Connection, space: Space) -> None:
     with suppress(EOFError):
         while True:
             task = connection.recv()
-            connection.send(answer(space, Task(task.point, task.network and "one")))
+            connection.send(answer(space, StudyTask(task.point, task.network and "one")))
 
 
 def nobody(connection: object, space: Space) -> None:
@@ -93,14 +93,14 @@ def nobody(connection: object, space: Space) -> None:
 @pytest.mark.parametrize(
     ("name", "limits", "reason"),
     [
-        ("spins", Limits(1.0), "took longer than 1 seconds of the processor"),
-        ("starts", Limits(1.0), "took longer than 1 seconds of the processor"),
-        ("eats", Limits(60, 0.25), "took more than 0.25 GiB of memory"),
-        ("dies", Limits(), "its process ended with signal 11, as when memory runs out"),
+        ("spins", TaskLimits(1.0), "took longer than 1 seconds of the processor"),
+        ("starts", TaskLimits(1.0), "took longer than 1 seconds of the processor"),
+        ("eats", TaskLimits(60, 0.25), "took more than 0.25 GiB of memory"),
+        ("dies", TaskLimits(), "its process ended with signal 11, as when memory runs out"),
     ],
 )
 def test_a_point_that_goes_wrong_is_kept_with_its_reason(
-    make_space: MakeSpace, tmp_path: Path, name: str, limits: Limits, reason: str
+    make_space: MakeSpace, tmp_path: Path, name: str, limits: TaskLimits, reason: str
 ) -> None:
     run(make_space(name), tmp_path / "s", Choices(workers=2, limits=limits), serve=serve)
     study = Study(tmp_path / "s")
@@ -113,7 +113,7 @@ def test_a_point_that_goes_wrong_is_kept_with_its_reason(
 
 
 def test_what_does_nothing_for_long_is_tried_again_by_the_next_run(make_space: MakeSpace, tmp_path: Path) -> None:
-    limits = Limits(60.0, stalled=1.0)
+    limits = TaskLimits(60.0, stalled=1.0)
     run(make_space("hangs"), tmp_path / "s", Choices(workers=2, limits=limits), serve=serve)
     failed = {entry.values: entry.reason for entry in Study(tmp_path / "s").entries if entry.state == "failed"}
     assert {(16, 2), (16, 4)} <= failed.keys()  # on a computer that is busy, others may have waited as long
@@ -125,7 +125,7 @@ def test_what_does_nothing_for_long_is_tried_again_by_the_next_run(make_space: M
 
 
 def test_time_beside_other_work_does_not_count(make_space: MakeSpace, tmp_path: Path) -> None:
-    limits = Limits(seconds=2.5, stalled=60.0)  # it takes three seconds on the wall, and less of the processor
+    limits = TaskLimits(seconds=2.5, stalled=60.0)  # it takes three seconds on the wall, and less of the processor
     run(make_space("waits"), tmp_path / "s", Choices(limits=limits), serve=serve)
     assert Study(tmp_path / "s").counts() == {"measured": 6}
 
@@ -257,10 +257,10 @@ class TracedPool(FakePool):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.given: list[tuple[int, Task]] = []
+        self.given: list[tuple[int, StudyTask]] = []
         made.append(self)
 
-    def give(self, number: int, task: Task) -> None:
+    def give(self, number: int, task: StudyTask) -> None:
         self.given.append((number, task))
         super().give(number, task)
 

@@ -12,10 +12,10 @@ from tests.compiler.models import conv_model
 from tests.digits import MODEL
 from tests.mixed_networks import sandwich
 from tilewright.codesign.compare.comparison import compare_machines
-from tilewright.codesign.compare.machines import Candidate
+from tilewright.codesign.compare.machines import ComparedMachine
 from tilewright.codesign.points.evaluate import (
     Failure,
-    Measured,
+    MeasuredNetwork,
     NetworkFigures,
     evaluate,
     figures,
@@ -27,7 +27,7 @@ from tilewright.codesign.price.energy import energy_of_layers
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import load_process
-from tilewright.codesign.price.unit import SYNTHESISED, Unit
+from tilewright.codesign.price.unit import SYNTHESISED, PricedUnit
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 
@@ -35,7 +35,7 @@ from tilewright.isa.machine.machine import Machine
 def price_by_hand(machine: Machine) -> Price:
     """Real macros, and round figures for the logic."""
     process = load_process()
-    units = (Unit("vec lanes", 1000.0, 100, 0, SYNTHESISED), Unit("array", 5000.0, 300, 0, SYNTHESISED))
+    units = (PricedUnit("vec lanes", 1000.0, 100, 0, SYNTHESISED), PricedUnit("array", 5000.0, 300, 0, SYNTHESISED))
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
     return Price(machine, process, False, "", "", units, memories, ())
 
@@ -77,7 +77,7 @@ def test_energy_is_that_of_the_layers() -> None:
 def test_a_sum_in_which_a_memory_is_missing_is_not_known() -> None:
     machine = load_machine("tiny8")
     price, found = price_by_hand(machine), measure(read_network(MODEL), machine, 0)
-    assert isinstance(found, Measured)
+    assert isinstance(found, MeasuredNetwork)
     [acc] = [memory for memory in price.memories if memory.name == "acc"]
     for change, is_known in (({}, True), ({"read_pj": None, "write_pj": None}, False)):
         memories = tuple(replace(each, **change) if each is acc else each for each in price.memories)
@@ -89,7 +89,7 @@ def test_a_sum_in_which_a_memory_is_missing_is_not_known() -> None:
 def test_what_is_estimated_in_a_sum_is_told() -> None:
     machine = load_machine("tiny8")
     price, found = price_by_hand(machine), measure(read_network(MODEL), machine, 0)
-    assert isinstance(found, Measured)
+    assert isinstance(found, MeasuredNetwork)
     memories = tuple(replace(each, energy_error=0.5 if each.name == "acc" else 0.0) for each in price.memories)
     own = figures(found, replace(price, memories=memories))
     layers = [layer for program, profile in zip(found.programs, found.profiles, strict=True)
@@ -104,7 +104,7 @@ def test_energy_is_not_known_without_activities_of_the_logic() -> None:
     price = price_by_hand(machine)
     found = measure(read_network(MODEL), machine, 0)
 
-    assert isinstance(found, Measured)
+    assert isinstance(found, MeasuredNetwork)
     without = replace(price, process=replace(price.process, logic_energy=None))
     assert figures(found, price).on_chip_mj is not None
     assert figures(found, without).on_chip_mj is None
@@ -131,7 +131,11 @@ def test_a_network_of_the_host_alone_is_never_the_best() -> None:
     """Its cycles would be 0."""
     network = Network("conv", conv_model(np.random.default_rng(0), 8, 8).SerializeToString())
     without_array = load_machine("tiny8", ("instructions.mma=null", "instructions.mma_transposed=null"))
-    machines = [Candidate(load_machine("tiny8")), Candidate(load_machine("base16")), Candidate(without_array)]
+    machines = [
+        ComparedMachine(load_machine("tiny8")),
+        ComparedMachine(load_machine("base16")),
+        ComparedMachine(without_array),
+    ]
     found = compare_machines([network], machines, 0, with_price=False)
     assert found.best("cycles", "conv") == {"base16"}
 

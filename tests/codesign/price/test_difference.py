@@ -6,14 +6,14 @@ from tilewright.codesign.price.difference import price_difference
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import Process
-from tilewright.codesign.price.unit import SYNTHESISED, Unit
+from tilewright.codesign.price.unit import SYNTHESISED, PricedUnit
 from tilewright.isa.files.loader import load_machine
 
 
 def priced(process: Process, act_kib: int, **areas: float) -> Price:
     machine = load_machine("tiny8", [f"memories.act.kib={act_kib}"])
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
-    units = tuple(Unit(name, area, 0, 0, SYNTHESISED) for name, area in areas.items())
+    units = tuple(PricedUnit(name, area, 0, 0, SYNTHESISED) for name, area in areas.items())
     return Price(machine, process, False, "", "", units, memories, ())
 
 

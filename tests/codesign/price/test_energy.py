@@ -13,7 +13,7 @@ from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.report import energy_report, energy_table, power_line, with_power
-from tilewright.codesign.price.unit import ESTIMATED, Unit
+from tilewright.codesign.price.unit import ESTIMATED, PricedUnit
 from tilewright.codesign.templates.facet import LogicEnergy
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import Instruction, make_instruction
@@ -131,7 +131,7 @@ def test_logic_that_was_not_measured_is_not_stated(toy: Process) -> None:
 
 def price(process: Process) -> Price:
     memories = tuple(memory_price(MACHINE, memory, process) for memory in MACHINE.memories.values())
-    units = (Unit("vec lanes", 400.0, 5, 0, ESTIMATED), Unit("fetch", 100.0, 2, 0, ESTIMATED))
+    units = (PricedUnit("vec lanes", 400.0, 5, 0, ESTIMATED), PricedUnit("fetch", 100.0, 2, 0, ESTIMATED))
     return Price(MACHINE, process, False, "0", "0", units, memories, ())
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price.estimate_error import Comparison, keep, kept_comparisons, kept_page
+from tilewright.codesign.price.estimate_error import PriceComparison, keep, kept_comparisons, kept_page
 from tilewright.isa.files.loader import shipped_machines
 
 
-def comparison(machine: str, first: float, second: float) -> Comparison:
-    return Comparison(machine, (first, second), first / second - 1, "array", -0.0125, "0.70")
+def comparison(machine: str, first: float, second: float) -> PriceComparison:
+    return PriceComparison(machine, (first, second), first / second - 1, "array", -0.0125, "0.70")
 
 
 def test_a_machine_compared_again_takes_the_place_of_itself(tmp_path: Path) -> None:

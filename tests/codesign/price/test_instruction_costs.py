@@ -11,7 +11,7 @@ from tilewright.codesign.price.instruction_costs import cost_text, instruction_c
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import Process
-from tilewright.codesign.price.unit import ESTIMATED, Unit
+from tilewright.codesign.price.unit import ESTIMATED, PricedUnit
 from tilewright.codesign.templates.facet import LogicEnergy
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -26,7 +26,7 @@ def price(toy: Process, monkeypatch: pytest.MonkeyPatch) -> Price:
 
     def price_machine(machine: Machine, process: Process, exact: bool = False, like: Machine | None = None) -> Price:
         memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
-        units = (Unit("vec lanes", 200.0 * len(machine.formats), 0, 0, ESTIMATED),)
+        units = (PricedUnit("vec lanes", 200.0 * len(machine.formats), 0, 0, ESTIMATED),)
         return Price(machine, process, exact, "0", "0", units, memories, (), like and like.name)
 
     monkeypatch.setattr(module, "price_machine", price_machine)

@@ -12,7 +12,7 @@ from tilewright.codesign.price.macros import storage_price
 from tilewright.codesign.price.operators import Count
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.synthesis import Cost, Synthesis
-from tilewright.codesign.price.unit import ESTIMATED, Unit
+from tilewright.codesign.price.unit import ESTIMATED, PricedUnit
 from tilewright.isa.files.loader import load_machine
 
 
@@ -20,7 +20,7 @@ from tilewright.isa.files.loader import load_machine
 def logic(toy: Process) -> Logic:
     queue = storage_price("queue q", (1, 100, 20), toy)
     assert queue is not None
-    units = (Unit("array", 1.5, 2, 3, ESTIMATED),)
+    units = (PricedUnit("array", 1.5, 2, 3, ESTIMATED),)
     return Logic(units, (queue,), {"array": Cost(1.5, 2)}, {"array": Count(3.0, 2, 1)})
 
 

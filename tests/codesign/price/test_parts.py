@@ -13,7 +13,7 @@ from tests.random_machines import random_machine
 from tilewright.codesign.price.netlist import Bill, Module, netlist
 from tilewright.codesign.price.parts import (
     ProcessingElement,
-    Registers,
+    RegisterRow,
     array,
     bits_around,
     lanes,
@@ -47,7 +47,7 @@ def bills(machine: Machine) -> Iterator[Bill[Module]]:
 
 
 def test_a_register_costs_its_cell(synthesis: Synthesis) -> None:
-    cost = synthesis.cost(whole(netlist, Registers(8)))
+    cost = synthesis.cost(whole(netlist, RegisterRow(8)))
     assert (cost.area_um2, cost.flip_flops) == (80, 8)
 
 

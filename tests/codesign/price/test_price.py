@@ -11,21 +11,21 @@ from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price, price_machine
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.report import energy_report, price_report, price_tables
-from tilewright.codesign.price.unit import ESTIMATED, Unit
+from tilewright.codesign.price.unit import ESTIMATED, PricedUnit
 from tilewright.isa.files.loader import load_machine
 
 SMALL = ("array.rows=2", "array.cols=2", "lanes=2", "memories.act.kib=4", "memories.wgt.kib=2", "memories.acc.kib=2")
 """tiny8 with as little of everything as compiles; most of its price does not depend on these."""
 
 
-def made_up(process: Process, *units: Unit) -> Price:
+def made_up(process: Process, *units: PricedUnit) -> Price:
     machine = load_machine("tiny8")
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
     return Price(machine, process, False, "1.2.3", "0123", units, memories, ())
 
 
 def test_three_figures_and_never_their_sum(toy: Process) -> None:
-    price = made_up(toy, Unit("array", 300.0, 10, 4, ESTIMATED), Unit("fetch", 100.0, 5, 0, "synthesised"))
+    price = made_up(toy, PricedUnit("array", 300.0, 10, 4, ESTIMATED), PricedUnit("fetch", 100.0, 5, 0, "synthesised"))
     report = price_report(price)
     assert (report["logic_um2"], report["logic_gate_equivalents"]) == (400.0, 200)
     assert report["memories_um2"] == sum(memory["area_um2"] for memory in report["memories"])
@@ -35,7 +35,7 @@ def test_three_figures_and_never_their_sum(toy: Process) -> None:
 
 
 def test_says_what_it_rests_on(toy: Process) -> None:
-    price = made_up(toy, Unit("array", 300.0, 10, 4, ESTIMATED))
+    price = made_up(toy, PricedUnit("array", 300.0, 10, 4, ESTIMATED))
     basis = price_report(price)["basis"]
     assert basis["state"] == "synthesised, not placed"
     assert {"process", "corner", "source", "licence", "library_hash", "yosys", "script_hash"} <= set(basis)
@@ -46,7 +46,7 @@ def test_says_what_it_rests_on(toy: Process) -> None:
 def test_every_number_has_its_unit_in_its_key(toy: Process) -> None:
     units = ("_um2", "_pj", "_pj_per_mac", "_pj_per_byte", "_bits", "equivalents", "share_of_logic", "_mw")
     counts = {"energy_error", "flip_flops", "multipliers", "macros", "cycles", "macs"}
-    price = made_up(toy, Unit("array", 300.0, 10, 4, ESTIMATED))
+    price = made_up(toy, PricedUnit("array", 300.0, 10, 4, ESTIMATED))
     for key, value in numbers({**price_report(price), "energy": energy_report("net", 10, [], 100.0)}):
         assert key in counts or key.endswith(units), (key, value)
 
@@ -64,8 +64,10 @@ def numbers(value: object, key: str = "") -> list[tuple[str, float]]:
 
 
 def test_the_error_of_an_estimate_is_shown_by_machine_and_worst_unit(toy: Process) -> None:
-    exact = made_up(toy, Unit("array", 900.0, 0, 0, "synthesised"), Unit("fetch", 95.0, 0, 0, "synthesised"))
-    exact = dataclasses.replace(exact, units=(*exact.units, Unit("bus", 5.0, 0, 0, "synthesised")))
+    exact = made_up(
+        toy, PricedUnit("array", 900.0, 0, 0, "synthesised"), PricedUnit("fetch", 95.0, 0, 0, "synthesised")
+    )
+    exact = dataclasses.replace(exact, units=(*exact.units, PricedUnit("bus", 5.0, 0, 0, "synthesised")))
     changed = {"array": 945.0, "fetch": 76.0, "bus": 50.0}
     units = tuple(dataclasses.replace(unit, area_um2=changed[unit.name]) for unit in exact.units)
     estimate = dataclasses.replace(exact, units=units)

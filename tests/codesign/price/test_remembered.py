@@ -15,7 +15,7 @@ from tests.rings import slow_beyond
 from tests.test_dram_ports import two_ports
 from tilewright.codesign.advise.changes import steps
 from tilewright.codesign.price.fit import counted
-from tilewright.codesign.price.netlist import Reader
+from tilewright.codesign.price.netlist import NetlistReader
 from tilewright.codesign.price.operators import Count, Sketch, sketch
 from tilewright.codesign.price.price import Price, price_machine
 from tilewright.codesign.price.process import load_process
@@ -40,7 +40,7 @@ SIZES = {
 """Values that tiny8 may have instead of its own."""
 
 
-def counts(read: Reader[Sketch], machine: Machine) -> list[tuple[str, Count]]:
+def counts(read: NetlistReader[Sketch], machine: Machine) -> list[tuple[str, Count]]:
     """Of each unit and each of its storages, in order."""
     bills = {}
     for name, unit in unit_parts(read, machine, load_process(), exact=False).items():

@@ -12,7 +12,7 @@ import pytest
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price import synthesis as synthesis_module
 from tilewright.codesign.price.netlist import UNIT, Module, netlist
-from tilewright.codesign.price.parts import Registers
+from tilewright.codesign.price.parts import RegisterRow
 from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
 from tilewright.codesign.price.units import REPEATED
@@ -69,7 +69,7 @@ def test_finds_what_was_left_out() -> None:
 
 
 def test_synthesises_once(toy: Process, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    modules = netlist(Registers(3)).modules
+    modules = netlist(RegisterRow(3)).modules
     assert Synthesis(toy).costs(modules) == [Cost(30, 3)]
     monkeypatch.setattr(synthesis_module, "run_script", None)
     assert Synthesis(toy).costs(modules) == [Cost(30, 3)]
@@ -86,8 +86,8 @@ def test_nothing_is_taken_from_a_stale_cache(
         return json.dumps({"modules": {"\\unit": {"area": 30.0, "num_cells_by_type": {"register": 3}}}})
 
     monkeypatch.setattr(synthesis_module, "run_script", counted)
-    Synthesis(toy).costs(netlist(Registers(3)).modules)
-    Synthesis(toy).costs(netlist(Registers(3)).modules)
+    Synthesis(toy).costs(netlist(RegisterRow(3)).modules)
+    Synthesis(toy).costs(netlist(RegisterRow(3)).modules)
     assert len(runs) == 1
     bits, process = 3, toy
     match changed:
@@ -100,7 +100,7 @@ def test_nothing_is_taken_from_a_stale_cache(
             bits = 4
         case _:
             monkeypatch.setattr(synthesis_module, "SCRIPT", f"# another\n{SCRIPT}")
-    Synthesis(process).costs(netlist(Registers(bits)).modules)
+    Synthesis(process).costs(netlist(RegisterRow(bits)).modules)
     assert len(runs) == 2
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tilewright.codesign.price import target
-from tilewright.codesign.price.choice import Choice
+from tilewright.codesign.price.choice import HardwareChoices
 from tilewright.codesign.price.clock import Clock, UnitClock
 from tilewright.codesign.price.clock_report import target_report, target_tables
 from tilewright.codesign.price.efforts import EFFORTS, FASTEST, SMALLEST, harder
@@ -34,16 +34,16 @@ class Paths:
 
     conversions: ClassVar[int] = 0
 
-    def __init__(self, machine: Any, process: Any, choice: Choice | None = None) -> None:
+    def __init__(self, machine: Any, process: Any, choice: HardwareChoices | None = None) -> None:
         Paths.conversions += machine is not None
-        self.choice = choice or Choice()
+        self.choice = choice or HardwareChoices()
         self.efforts = {key: self.choice.efforts.get(key, self.choice.effort) for key in ("top", "own", "behind")}
         self.children, self.places, self.mapped = {"own": "own", "behind": "behind"}, {}, dict.fromkeys(self.efforts)
 
     def unit_name(self, name: str) -> str:
         return name
 
-    def with_choice(self, choice: Choice) -> Paths:
+    def with_choice(self, choice: HardwareChoices) -> Paths:
         return Paths(None, None, choice)
 
     def with_macros(self, macro_ns: dict[str, float]) -> Paths:

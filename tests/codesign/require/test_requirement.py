@@ -20,7 +20,7 @@ from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.require import requirement as module
 from tilewright.codesign.require import walk
 from tilewright.codesign.require.least import least
-from tilewright.codesign.require.question import Question, question
+from tilewright.codesign.require.question import RequiredLimits, question
 from tilewright.codesign.require.requirement import Requirement, require_machine
 from tilewright.codesign.require.tables import requirement_lines, requirement_tables
 from tilewright.codesign.require.walk import settings
@@ -31,16 +31,16 @@ TINY = load_machine("tiny8")
 
 
 def test_cycles_follow_from_rate_and_clock() -> None:
-    assert Question(per_second=30, clock_mhz=200).cycles == 6_666_666
+    assert RequiredLimits(per_second=30, clock_mhz=200).cycles == 6_666_666
 
 
 def test_bounds_round_up() -> None:
-    found = least(Needs(products=1000, weight_bytes=601), Question(per_second=1e6, clock_mhz=300))
+    found = least(Needs(products=1000, weight_bytes=601), RequiredLimits(per_second=1e6, clock_mhz=300))
     assert (found.macs, found.bus_bytes) == (4, 3)  # 300 cycles: 3 MACs would do 900 products, 2 bytes move 600
 
 
 def test_without_a_rate_nothing_follows() -> None:
-    found = least(Needs(1000, 601), Question(area_mm2=1))
+    found = least(Needs(1000, 601), RequiredLimits(area_mm2=1))
     assert (found.macs, found.bus_bytes) == (None, None)
 
 
@@ -100,7 +100,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Requirement]:
     monkeypatch.setattr(module, "price_of", lambda machine, *of: _Priced(machine))
 
     def asked(**limits: float) -> Requirement:
-        return require_machine([Network("n", b"")], Question(**limits), [("tiny8", TINY)], jobs=1)
+        return require_machine([Network("n", b"")], RequiredLimits(**limits), [("tiny8", TINY)], jobs=1)
 
     return asked
 
@@ -151,7 +151,9 @@ def test_networks_that_run_on_no_machine(monkeypatch: pytest.MonkeyPatch) -> Non
     failed = Failure("n", "h", "tiny8", "k", 1, "compile", "has no Conv")
     monkeypatch.setattr(Bench, "trial", lambda bench, change: Trial(change, None, (failed,), {}))
     with pytest.raises(NoAdvice) as raised:
-        require_machine([Network("n", b"")], Question(per_second=1, clock_mhz=1), [("tiny8", TINY)], with_price=False)
+        require_machine(
+            [Network("n", b"")], RequiredLimits(per_second=1, clock_mhz=1), [("tiny8", TINY)], with_price=False
+        )
     said = "the networks run on none of the machines: n on tiny8 fails in the stage compile: has no Conv"
     assert str(raised.value) == said
 

@@ -17,7 +17,7 @@ from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.specialise.candidates import Candidate
 from tilewright.codesign.specialise.choose import Tried
-from tilewright.codesign.specialise.given import Verdict, given_candidates, not_given, verdicts
+from tilewright.codesign.specialise.given import InstructionVerdict, given_candidates, not_given, verdicts
 from tilewright.codesign.specialise.objective import Objective
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import SPECS
@@ -41,7 +41,7 @@ def candidate(name: str) -> Candidate:
     return Candidate(name, "", name, {"engine": "vec"}, base16().engines["vec"], frozenset(), ())
 
 
-def judged(given: list[str], found: list[str]) -> dict[str, Verdict]:
+def judged(given: list[str], found: list[str]) -> dict[str, InstructionVerdict]:
     bench = Bench(base16(), (Network("n", b""),), 0, True)
     candidates = [candidate(name) for name in (*given, *found)]
     tried = [Tried(each, made_up(bench, each.change), KGE[each.name]) for each in candidates]

@@ -9,7 +9,7 @@ import pytest
 from tests.codesign.advise.test_advice import network
 from tilewright.codesign.advise.trials import Trial
 from tilewright.codesign.points.priced import MachineFigures
-from tilewright.codesign.specialise.goal import Goal
+from tilewright.codesign.specialise.goal import SavedQuantity
 from tilewright.codesign.specialise.objective import NoFigure, Objective
 
 
@@ -28,29 +28,33 @@ BASE = trial((1000, 100))
 @pytest.mark.parametrize(
     ("goal", "after", "left"),
     [
-        (Goal.CYCLES, trial((500, 50), mj=3.0, mm2=30.0, ns=9.0), 0.5),
-        (Goal.CYCLES, trial((1000, 25)), 0.5),  # a quarter of one and all of the other: by the geometric mean, half
-        (Goal.TIME, trial((500, 50), ns=7.5), 0.75),  # half the cycles at two thirds of the clock
-        (Goal.ENERGY, trial((500, 50), mj=0.8), 0.8),
-        (Goal.ENERGY_DELAY, trial((500, 50), mj=0.8, ns=7.5), 0.6),
-        (Goal.AREA, trial((500, 50), mm2=12.0), 0.6),
+        (SavedQuantity.CYCLES, trial((500, 50), mj=3.0, mm2=30.0, ns=9.0), 0.5),
+        (
+            SavedQuantity.CYCLES,
+            trial((1000, 25)),
+            0.5,
+        ),  # a quarter of one and all of the other: by the geometric mean, half
+        (SavedQuantity.TIME, trial((500, 50), ns=7.5), 0.75),  # half the cycles at two thirds of the clock
+        (SavedQuantity.ENERGY, trial((500, 50), mj=0.8), 0.8),
+        (SavedQuantity.ENERGY_DELAY, trial((500, 50), mj=0.8, ns=7.5), 0.6),
+        (SavedQuantity.AREA, trial((500, 50), mm2=12.0), 0.6),
     ],
 )
-def test_what_is_left_of_the_objective(goal: Goal, after: Trial, left: float) -> None:
+def test_what_is_left_of_the_objective(goal: SavedQuantity, after: Trial, left: float) -> None:
     assert Objective(goal).saved(BASE, after) == pytest.approx(1 - left)
 
 
 def test_weights_make_sums() -> None:
     """1,000 + 10 · 100 cycles become 1,000 + 10 · 50."""
-    assert Objective(Goal.CYCLES, {"short": 10.0}).saved(BASE, trial((1000, 50))) == pytest.approx(0.25)
+    assert Objective(SavedQuantity.CYCLES, {"short": 10.0}).saved(BASE, trial((1000, 50))) == pytest.approx(0.25)
 
 
 def test_a_slower_clock_may_cost_more_than_the_cycles_gain() -> None:
-    assert Objective(Goal.TIME).saved(BASE, trial((900, 90), ns=6.0)) < 0
+    assert Objective(SavedQuantity.TIME).saved(BASE, trial((900, 90), ns=6.0)) < 0
 
 
-@pytest.mark.parametrize("goal", [Goal.TIME, Goal.ENERGY_DELAY])
-def test_without_a_clock_there_is_no_time(goal: Goal) -> None:
+@pytest.mark.parametrize("goal", [SavedQuantity.TIME, SavedQuantity.ENERGY_DELAY])
+def test_without_a_clock_there_is_no_time(goal: SavedQuantity) -> None:
     with pytest.raises(NoFigure, match="the clock is not known"):
         Objective(goal).saved(BASE, trial((500, 50), ns=None))
 
@@ -58,4 +62,4 @@ def test_without_a_clock_there_is_no_time(goal: Goal) -> None:
 def test_without_an_energy_the_network_is_named() -> None:
     unknown = replace(BASE, outcomes=tuple(replace(of, on_chip_mj=None, unmeasured=("act",)) for of in BASE.outcomes))
     with pytest.raises(NoFigure, match="the energy of long is not known: the process has no figure for act"):
-        Objective(Goal.ENERGY).saved(unknown, unknown)
+        Objective(SavedQuantity.ENERGY).saved(unknown, unknown)

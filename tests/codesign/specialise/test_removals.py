@@ -16,7 +16,7 @@ from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.specialise import choose
 from tilewright.codesign.specialise import specialise as module
-from tilewright.codesign.specialise.goal import Goal
+from tilewright.codesign.specialise.goal import SavedQuantity
 from tilewright.codesign.specialise.objective import Objective
 from tilewright.codesign.specialise.predict import _in_tiles, predictions
 from tilewright.codesign.specialise.removals import ALL, removals
@@ -112,7 +112,9 @@ def test_what_can_go_needs_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "predictions", lambda *_: ())
     monkeypatch.setattr(choose, "added_kge", lambda change, machine, base: 10.0)
     network_of = Network("n", depthwise().SerializeToString())
-    asked = Question((network_of,), base16(), 1.0, objective=Objective(Goal.TIME), with_control=False, with_clock=False)
+    asked = Question(
+        (network_of,), base16(), 1.0, objective=Objective(SavedQuantity.TIME), with_control=False, with_clock=False
+    )
     found = specialise_machine(asked, jobs=1)
     assert found.choice.names == {"channel_products_by_3"}
     assert with_clock["+channel_products_by_3"] and not with_clock["without max_pool"]

@@ -18,9 +18,9 @@ from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import starts_in_order
 from tilewright.compiler.emission.merge import MERGES, front_first, one_by_one
 from tilewright.compiler.emission.overlap import Overlap, overlapped
-from tilewright.compiler.emission.room import Residents
+from tilewright.compiler.emission.room import BuffersOnChip
 from tilewright.compiler.emission.schedule import schedule
-from tilewright.compiler.emission.stepping import Section
+from tilewright.compiler.emission.stepping import LayerSpan
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import finished
 from tilewright.compiler.search.finisher import exact_cycles
@@ -94,18 +94,18 @@ def order_of(program: TileProgram, mix: Mix = Mix.FRONT_FIRST) -> list[int] | No
     layers = [operation.layer for operation in program.operations]
     times, before = durations(program), dependences(program)
     in_order = starts_in_order(engines, times, before)
-    found = overlapped(layers, engines, times, before, Residents(program), in_order, mix=mix)
+    found = overlapped(layers, engines, times, before, BuffersOnChip(program), in_order, mix=mix)
     return None if found is None else found.order
 
 
-def section_of(program: TileProgram, *fronts: bool) -> Section:
+def section_of(program: TileProgram, *fronts: bool) -> LayerSpan:
     """All layers of a program; others may be begun beside each of them, unless `fronts` says so."""
     engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
     layers = [operation.layer for operation in program.operations]
     times, before = durations(program), dependences(program)
     in_order = starts_in_order(engines, times, before)
     beside = fronts or (True,) * len(set(layers))
-    return Section(layers, engines, times, before, Residents(program), in_order, range(len(layers)), beside)
+    return LayerSpan(layers, engines, times, before, BuffersOnChip(program), in_order, range(len(layers)), beside)
 
 
 def layers_of(program: TileProgram, engine: str) -> list[int]:

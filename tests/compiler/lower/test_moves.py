@@ -14,7 +14,7 @@ from tests.compiler.models import ModelBuilder
 from tests.compiler.pipelines import compiled_distances, simplified
 from tests.compiler.simplify.graphs import kinds
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.lower.moves import Run, runs
+from tilewright.compiler.lower.moves import IndexRun, runs
 
 SHAPE = (2, 20, 7, 6)
 Build = Callable[[ModelBuilder, str], list[str]]
@@ -196,9 +196,9 @@ def test_once_few_runs_are_found_other_steps_are_given_up_early(monkeypatch: pyt
     """A width of 70,000 by repetition is two runs: only the first two steps make more than a few others."""
     made: list[int] = []
 
-    def counted(*values: int) -> Run:
+    def counted(*values: int) -> IndexRun:
         made.append(1)
-        return Run(*values)
+        return IndexRun(*values)
 
     monkeypatch.setattr("tilewright.compiler.lower.moves.Run", counted)
     assert len(runs([index // 2 for index in range(70_000)])) == 2

@@ -2,7 +2,7 @@
 
 from tests.compiler.machines import without
 from tilewright.compiler.arithmetic import arithmetic_of
-from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, softmax_format
+from tilewright.compiler.lower.softmax_format import LeadingBits, SoftmaxFormat, TableFormat, softmax_format
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.machine.machine import Machine
@@ -10,12 +10,12 @@ from tilewright.isa.machine.machine import Machine
 UINT8, UINT16, INT32 = map(parse_integer_type, ("uint8", "uint16", "int32"))
 
 VECTOR16 = SoftmaxFormat(
-    exponentials=Table(UINT16, UINT8),
+    exponentials=TableFormat(UINT16, UINT8),
     mask=UINT16,
     sums=INT32,
-    guesses=Table(UINT16, UINT8),
+    guesses=TableFormat(UINT16, UINT8),
     guess_shift=8,
-    leading=Kept(8, UINT16),
+    leading=LeadingBits(8, UINT16),
     minuend=parse_integer_type("uint26"),
     error=INT32,
     corrected=INT32,
@@ -48,5 +48,5 @@ def test_a_reciprocal_is_no_wider_than_any_instruction_takes() -> None:
     overrides = [f"instructions.correct.do='{statement}'"]
     error = "y = wrap(twice - round_shift(a * wrap(b >> 8, uint12), shift), int32)"
     found = widths(load_machine("vector16", [*overrides, f"instructions.error.do='{error}'"]))
-    assert found.leading == Kept(8, parse_integer_type("uint12"))
+    assert found.leading == LeadingBits(8, parse_integer_type("uint12"))
     assert found.largest_reciprocal == 2**20 - 1

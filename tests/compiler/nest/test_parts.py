@@ -19,7 +19,7 @@ from tilewright.compiler.nest.batches import separate_batches
 from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nests
-from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram, Part
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, BufferPart, Nest, NestProgram
 from tilewright.compiler.nest.parts import leave_inputs_in_place
 from tilewright.compiler.nest.text import print_nests
 from tilewright.compiler.pipeline import resume
@@ -156,13 +156,13 @@ def program(first: Affine, size: int = 4, outside: int | None = None) -> NestPro
 @pytest.mark.parametrize(
     ("before", "parts"),
     [
-        (program(affine(("x", 1), constant=3)), (Part("x", (0, 0, 0, 3)),)),
+        (program(affine(("x", 1), constant=3)), (BufferPart("x", (0, 0, 0, 3)),)),
         (program(affine(("x", 2))), ()),  # every second column
         (program(affine(("x", 1)), size=6), ()),  # not all of the input
         (program(affine(("x", 1)), outside=0), ()),
     ],
 )
-def test_parts_are_whole_inputs_side_by_side(before: NestProgram, parts: tuple[Part, ...]) -> None:
+def test_parts_are_whole_inputs_side_by_side(before: NestProgram, parts: tuple[BufferPart, ...]) -> None:
     assert leave_inputs_in_place(before, base16()).buffers["j"].parts == parts
 
 
@@ -206,7 +206,7 @@ def test_tiles_of_a_matrix_are_loaded_from_both(cached: int, own: int, is_transp
     """A weight tile may begin in the cache and end behind it, whichever way the tensor's words lie in it."""
     machine = base16()
     nests = lower(product(cached, own, is_transposed), machine)
-    assert leave_inputs_in_place(nests, machine).buffers["b"].parts == (Part("cache", (0, 0, 0, 0)),)
+    assert leave_inputs_in_place(nests, machine).buffers["b"].parts == (BufferPart("cache", (0, 0, 0, 0)),)
     rng = np.random.default_rng(cached)
     inputs = {each.name: rng.integers(-128, 128, each.shape).astype(np.int8) for each in nests.inputs}
     program = resume("lower", print_nests(nests), machine)

@@ -13,7 +13,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nests
-from tilewright.compiler.nest.nest import Buffer, NestProgram, Part
+from tilewright.compiler.nest.nest import Buffer, BufferPart, NestProgram
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Tensor
@@ -96,7 +96,7 @@ PARTS = NestProgram(
     (),
     {
         "x": Buffer("x", (1, 8, 1, 4), INT8),
-        "y": Buffer("y", (1, 8, 1, 6), INT8, (Part("x", (0, 0, 0, 2)),)),
+        "y": Buffer("y", (1, 8, 1, 6), INT8, (BufferPart("x", (0, 0, 0, 2)),)),
     },
     {},
     {},

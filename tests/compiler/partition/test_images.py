@@ -9,10 +9,10 @@ import pytest
 from tests.compiler.models import conv_model
 from tests.mixed_networks import sandwich
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.batches.place import Place
+from tilewright.compiler.importers.batches.place import ImageAxis
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
-from tilewright.compiler.partition.images import Candidate, choose
+from tilewright.compiler.partition.images import BatchCandidate, choose
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.partitioned import HostSegment, Partitioned
 from tilewright.isa.program.program import Program
@@ -23,7 +23,7 @@ EMPTY = Program(BASE16, (), b"", 0, (), ())
 
 
 @dataclass(frozen=True)
-class Taking(Candidate):
+class Taking(BatchCandidate):
     """A candidate of which the cycles are given."""
 
     taken: int = 0
@@ -37,7 +37,7 @@ def taking(cycles: dict[int, int]) -> list[int]:
     """The images that are tried, and last those that are chosen, where runs take these cycles."""
     tried = []
 
-    def make(images: int) -> Candidate:
+    def make(images: int) -> BatchCandidate:
         tried.append(images)
         if images not in cycles:
             raise CompileError("layer a", "does not fit")
@@ -77,7 +77,7 @@ def test_other_parts_on_the_host_are_refused() -> None:
     assert isinstance(network, Partitioned)
     fewer = replace(network, segments=network.segments[1:])
 
-    def make(images: int) -> Candidate:
+    def make(images: int) -> BatchCandidate:
         return Taking(images, network if images == 1 else fewer, {}, (), images)
 
     chosen, remark = choose(2, make)
@@ -87,7 +87,9 @@ def test_other_parts_on_the_host_are_refused() -> None:
 
 def test_tensors_in_another_order_are_not_given_to_the_host() -> None:
     network = compile_partitioned(sandwich(), BASE16, Options(effort=0))
-    places = {name: Place(0, outer=2) for segment in network.segments for name in (*segment.inputs, *segment.outputs)}  # type: ignore[union-attr]
+    places = {
+        name: ImageAxis(0, outer=2) for segment in network.segments for name in (*segment.inputs, *segment.outputs)
+    }  # type: ignore[union-attr]
     chosen, remark = choose(2, lambda images: Taking(images, network, places, (), images))
     assert chosen.images == 1
     assert remark.endswith("would not have image after image for the host")

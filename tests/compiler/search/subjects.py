@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.compiler.machines import machine
 from tilewright.compiler.emission.ahead import Ahead, Mix
-from tilewright.compiler.search.records import Subject, Tuning
+from tilewright.compiler.search.records import SearchSubject, Tuning
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 
 FOUND = Tuning(
@@ -14,7 +14,7 @@ FOUND = Tuning(
 )
 
 
-def subject(key: str) -> Subject:
+def subject(key: str) -> SearchSubject:
     """A network of two layers, of which the first one's tiles and result are in `FOUND`."""
     layers = (("conv", {"o": 16, "i": 16}), ("pool", {"y": 3}))
-    return Subject(key, "by hand", machine("tiny8"), 1, layers, ("x", "conv.out", "result"))
+    return SearchSubject(key, "by hand", machine("tiny8"), 1, layers, ("x", "conv.out", "result"))

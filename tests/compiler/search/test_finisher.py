@@ -18,7 +18,7 @@ from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model, finished, finisher_for
 from tilewright.compiler.search.effort import CYCLES_PER_UNIT, Budget
-from tilewright.compiler.search.finisher import Finisher, Steps, exact_cycles
+from tilewright.compiler.search.finisher import Finisher, FinishingPasses, exact_cycles
 from tilewright.compiler.search.measure import measured
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tile.program import TileProgram
@@ -48,7 +48,7 @@ def counting(tiles: TileProgram) -> tuple[Finisher, Counter[str]]:
 
         return once_more
 
-    return Finisher(Steps(*map(counted, ("schedule", "place", "wait", "settle", "emit")))), ran
+    return Finisher(FinishingPasses(*map(counted, ("schedule", "place", "wait", "settle", "emit")))), ran
 
 
 def test_the_same_order_is_made_once_whatever_the_options() -> None:

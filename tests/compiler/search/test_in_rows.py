@@ -17,7 +17,7 @@ from tilewright.compiler.pipeline import finished, finisher_for
 from tilewright.compiler.search import in_rows
 from tilewright.compiler.search.effort import EFFORTS
 from tilewright.compiler.search.finisher import exact_cycles
-from tilewright.compiler.search.in_rows import Rows, search_rows
+from tilewright.compiler.search.in_rows import PixelCuts, search_rows
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.planner import Planner
@@ -53,7 +53,7 @@ def searched(selection: Selection) -> Options:
 
 
 def test_products_go_pixel_by_pixel_in_as_many_pieces_as_the_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_rows, "WAYS", (Rows(3, 6),))
+    monkeypatch.setattr(in_rows, "WAYS", (PixelCuts(3, 6),))
     selection = selected(attended())
     planner = Planner(selection, TilingOptions())
     (cut,) = in_rows.in_rows(planner, planner.plan())

@@ -18,7 +18,7 @@ from tests.copied_tree import ROOT
 from tilewright.compiler.errors import FatalError
 from tilewright.compiler.search.tuning import recall, recall_chain, remember, remember_chain
 from tilewright.compiler.stripes.cut import Stripes
-from tilewright.compiler.stripes.decide import Measured
+from tilewright.compiler.stripes.decide import MeasuredStripes
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ def test_a_mistake_by_hand_is_named(tmp_path: Path, change: Callable[[Any], obje
 
 def test_so_is_one_in_a_chain(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
-    remember_chain("b", Measured(1000, 900, Stripes(7, 12)), machine("tiny8"), ("expand", "project"), path)
+    remember_chain("b", MeasuredStripes(1000, 900, Stripes(7, 12)), machine("tiny8"), ("expand", "project"), path)
     with pytest.raises(FatalError) as refused:
         recall_chain("b", machine("tiny8"), path)
     assert str(refused.value) == (
@@ -156,7 +156,7 @@ def test_so_is_one_in_a_chain(tmp_path: Path) -> None:
 def test_every_key_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     remember(subject("a"), FOUND, path)
-    remember_chain("b", Measured(1000, 900, Stripes(7)), machine("tiny8"), ("expand", "project"), path)
+    remember_chain("b", MeasuredStripes(1000, 900, Stripes(7)), machine("tiny8"), ("expand", "project"), path)
     content = json.loads(path.read_text())
     (record,), (chain,) = content["networks"], content["chains"]
     page = (ROOT / "docs" / "tuning.md").read_text()

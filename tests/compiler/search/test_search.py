@@ -128,7 +128,7 @@ def test_rows_are_taken_where_the_program_is_faster_with_them(monkeypatch: pytes
 def test_more_effort_searches_in_the_order_that_is_best_for_what_less_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, Ahead]] = []
 
-    class Search(search._Search):
+    class Search(search._PlanSearch):
         def __init__(self, selection: Selection, options: Options, finisher: Finisher) -> None:
             seen.append((options.effort, options.ahead))
             super().__init__(selection, options, finisher)
@@ -240,7 +240,7 @@ def test_a_network_too_large_to_measure_whole_gets_finer_tiles(monkeypatch: pyte
 
 def test_layers_that_take_little_of_a_large_network_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     selection = pools_and_products()
-    found = search._Search(selection, Options(effort=1), finisher_for(selection.machine))
+    found = search._PlanSearch(selection, Options(effort=1), finisher_for(selection.machine))
     choices = Planner(selection, TilingOptions()).plan().choices
     total = sum(choice.cycles for choice in choices)
     cut = finer_cuts_apart(Planner(selection, TilingOptions()), found._plan)[0][1]
@@ -273,7 +273,7 @@ def test_a_memory_of_which_half_costs_much_is_not_halved_again(monkeypatch: pyte
     monkeypatch.setattr(search, "EFFORTS", (EFFORTS[0], replace(EFFORTS[2], kinds=0, rounds=1)))
     tried: list[Limit] = []
 
-    def result(self: search._Search, change: object, *_: object) -> search._Tried | None:
+    def result(self: search._PlanSearch, change: object, *_: object) -> search._Tried | None:
         if not isinstance(change, Limit):
             return None
         tried.append(change)
@@ -282,7 +282,7 @@ def test_a_memory_of_which_half_costs_much_is_not_halved_again(monkeypatch: pyte
 
     finish = partial(finished, machine=selection.machine)
     best = cycles(finish(tile(selection), Options()))
-    monkeypatch.setattr(search._Search, "_try", result)
+    monkeypatch.setattr(search._PlanSearch, "_try", result)
     search_tiling(selection, Options(effort=1), finisher_for(selection.machine))
     halved = [change.memory for change in tried]
     assert (halved.count("wgt"), halved.count("acc")) == (1, HALVINGS)
@@ -308,7 +308,7 @@ def test_pieces_of_a_layer_lose_together_what_the_layer_does() -> None:
     """The finished program has one layer of them, with the cycles of all."""
     selection = in_two_stripes()
     finisher = finisher_for(selection.machine)
-    found = search._Search(selection, Options(effort=1), finisher)
+    found = search._PlanSearch(selection, Options(effort=1), finisher)
     found._first_that_fits()
     program = finisher.finish(found.tiles(), Options()).program
     convolution, pooling = search._without_array(

@@ -18,7 +18,7 @@ from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.errors import CompileError, FatalError
 from tilewright.compiler.search.tuning import recall, recall_chain, remember, remember_chain
 from tilewright.compiler.stripes.cut import Stripes
-from tilewright.compiler.stripes.decide import Measured
+from tilewright.compiler.stripes.decide import MeasuredStripes
 from tilewright.isa.errors import IsaError
 
 FORMER = {number: Path(__file__).with_name(f"format_{number}.json") for number in (3, 4, 5)}
@@ -159,14 +159,14 @@ def test_a_cache_that_cannot_be_written_to_keeps_nothing(cache: Path) -> None:
 @pytest.mark.parametrize(
     "found",
     [
-        Measured(1000, 900, Stripes(7, 16)),
-        Measured(1000, 900, Stripes(7, is_interleaved=True)),
-        Measured(1000, 900, Stripes(7, 16, copies_edges=True)),
-        Measured(1000),
-        Measured(None),
+        MeasuredStripes(1000, 900, Stripes(7, 16)),
+        MeasuredStripes(1000, 900, Stripes(7, is_interleaved=True)),
+        MeasuredStripes(1000, 900, Stripes(7, 16, copies_edges=True)),
+        MeasuredStripes(1000),
+        MeasuredStripes(None),
     ],
 )
-def test_what_was_found_of_a_chain_is_found_again(tmp_path: Path, file: str | None, found: Measured) -> None:
+def test_what_was_found_of_a_chain_is_found_again(tmp_path: Path, file: str | None, found: MeasuredStripes) -> None:
     path = None if file is None else tmp_path / file
     remember(subject("a"), FOUND, path)
     remember_chain("b", found, machine("tiny8"), ("expand", "project"), path)

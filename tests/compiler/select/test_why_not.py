@@ -18,7 +18,7 @@ from tilewright.compiler.partition.probes import PROBES
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.select.compared import instruction_verdicts
 from tilewright.compiler.select.search import computing_patterns
-from tilewright.compiler.select.why_not import Kind, Verdict
+from tilewright.compiler.select.why_not import CoverOutcome, CoverVerdict
 from tilewright.dumps.selection_report import BEFORE, BEFORE_SELECTION
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine
@@ -26,7 +26,7 @@ from tilewright.isa.machine.machine import Machine
 RNG = np.random.default_rng(8)
 
 
-def verdicts(model: onnx.ModelProto, machine: Machine) -> list[Verdict]:
+def verdicts(model: onnx.ModelProto, machine: Machine) -> list[CoverVerdict]:
     kept: dict[str, Any] = {}
     compile_model(model, machine, Options(effort=0), keep=lambda name, value: kept.setdefault(name, value))
     return list(instruction_verdicts(kept[BEFORE], kept[BEFORE_SELECTION], machine))
@@ -52,40 +52,42 @@ def conv() -> onnx.ModelProto:
     return conv_model(np.random.default_rng(8), 16, 16, 8)
 
 
-def verdict_on(name: str, model: onnx.ModelProto, machine: Machine) -> Verdict:
+def verdict_on(name: str, model: onnx.ModelProto, machine: Machine) -> CoverVerdict:
     return next(each for each in verdicts(model, machine) if each.instruction == name)
 
 
 @pytest.mark.parametrize(
     ("instruction", "kind", "text"),
     [
-        (requantize(WHOLE), Kind.COSTS, "as many words, and no plainer"),
-        (requantize(WHOLE, zero="uint1"), Kind.DIFFERS, "its `zero` holds [0, 1], and the layer has"),
-        (requantize(WHOLE.replace("round_shift((a", "((a").replace(", p.shift)", ">> p.shift)")), Kind.UNBOUND,
+        (requantize(WHOLE), CoverOutcome.COSTS, "as many words, and no plainer"),
+        (requantize(WHOLE, zero="uint1"), CoverOutcome.DIFFERS, "its `zero` holds [0, 1], and the layer has"),
+        (requantize(WHOLE.replace("round_shift((a", "((a").replace(", p.shift)", ">> p.shift)")), CoverOutcome.UNBOUND,
          "its `a` lies in acc, where no instruction leaves `round_shift((sum(x * w) + bias) * scale, shift)`"),
-        (requantize("clamp(round_shift(a * p.scale, p.shift) + zero, low, high)"), Kind.COSTS,
+        (requantize("clamp(round_shift(a * p.scale, p.shift) + zero, low, high)"), CoverOutcome.COSTS,
          "of the busiest engine, 72 more of all engines: mma + add_bias + mine"),
-        (requantize(WHOLE.replace("a + p.bias", "a * 3 + p.bias")), Kind.DIFFERS,
+        (requantize(WHOLE.replace("a + p.bias", "a * 3 + p.bias")), CoverOutcome.DIFFERS,
          "its `a * 3` stands where the layer has `sum(x * w)`"),
-        (requantize(WHOLE, source="act"), Kind.DIFFERS,
+        (requantize(WHOLE, source="act"), CoverOutcome.DIFFERS,
          "its `a` holds [-128, 127], and the layer has `sum(x * w)` there"),
     ],
 )  # fmt: skip
-def test_says_what_keeps_an_invented_instruction_from_a_convolution(instruction: str, kind: Kind, text: str) -> None:
+def test_says_what_keeps_an_invented_instruction_from_a_convolution(
+    instruction: str, kind: CoverOutcome, text: str
+) -> None:
     found = verdict_on("mine", conv(), invented("tiny8", instruction))
     assert (found.kind, text in found.text) == (kind, True), found
 
 
 def test_an_instruction_without_which_another_would_be_taken_is_taken() -> None:
     machine = invented("tiny8", requantize(WHOLE) + "  requantize: null\n")
-    assert verdict_on("mine", conv(), machine).kind is Kind.TAKEN
+    assert verdict_on("mine", conv(), machine).kind is CoverOutcome.TAKEN
 
 
 def test_taps_of_another_number_than_the_windows() -> None:
     """Of more taps than the window has, some are zero; of fewer, the window has parts."""
     for taps in (3, 4):
         machine = load_machine("dw16", (f"parameters.taps={taps}",))
-        assert verdict_on("depthwise", conv_model(RNG, 16, 16, 8, group=16), machine).kind is Kind.TAKEN
+        assert verdict_on("depthwise", conv_model(RNG, 16, 16, 8, group=16), machine).kind is CoverOutcome.TAKEN
 
 
 def test_an_operand_in_another_memory() -> None:
@@ -97,13 +99,13 @@ def test_an_operand_in_another_memory() -> None:
         "    do: y = clamp(round_shift((a - a_zero) * a_scale + (b - b_zero) * b_scale, shift) + zero, low, high)\n"
     )
     found = [each for each in verdicts(residual_model(RNG), invented("tiny8", add)) if each.instruction == "mine"]
-    assert found[0].kind is Kind.COSTS and "more of all engines" in found[0].text, found
+    assert found[0].kind is CoverOutcome.COSTS and "more of all engines" in found[0].text, found
 
 
 def test_costs_are_the_difference_of_what_is_compared() -> None:
     """A depthwise convolution on the array: 9 taps of 36 results, for 3 rows of the window in the lanes."""
     found = verdict_on("mma", conv_model(RNG, 16, 16, 8, group=16), load_machine("dw16"))
-    assert found == Verdict("conv", "mma", Kind.COSTS, f"{324 - 108:,} words more: mma + requantize")
+    assert found == CoverVerdict("conv", "mma", CoverOutcome.COSTS, f"{324 - 108:,} words more: mma + requantize")
 
 
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
@@ -136,15 +138,15 @@ def test_no_instruction_is_silent_on_operators_of_its_form(isa: str) -> None:
             continue
         done.add(probe.operator)
         _require_all(found, machine)
-        of_form |= {each.instruction for each in found if each.kind is not Kind.OTHER}
+        of_form |= {each.instruction for each in found if each.kind is not CoverOutcome.OTHER}
     moves = {"copy", "fill"}  # without an operation of their own
     assert {pattern.format.mnemonic for pattern in computing_patterns(machine)} - of_form <= moves
 
 
-def _require_all(found: list[Verdict], machine: Machine) -> None:
+def _require_all(found: list[CoverVerdict], machine: Machine) -> None:
     names = [pattern.format.mnemonic for pattern in computing_patterns(machine)]
     nests = list(dict.fromkeys(each.nest for each in found))
     assert [(each.nest, each.instruction) for each in found] == [(nest, name) for nest in nests for name in names]
     for each in found:
-        assert bool(each.text) == (each.kind is not Kind.TAKEN), each
+        assert bool(each.text) == (each.kind is not CoverOutcome.TAKEN), each
         assert each.text.count("`") % 2 == 0, each

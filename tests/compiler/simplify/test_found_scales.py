@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from tilewright.compiler.simplify.found_scales import found_weights
-from tilewright.compiler.simplify.weights import Weights
+from tilewright.compiler.simplify.weights import ConstantTensor
 
 
-def meant(found: Weights | None) -> NDArray[np.float32]:
+def meant(found: ConstantTensor | None) -> NDArray[np.float32]:
     """As DequantizeLinear gives it, in single precision."""
     assert found is not None and found.quantization is not None and found.values.dtype == np.int8
     quantization, shape = found.quantization, [1] * found.values.ndim

@@ -8,7 +8,7 @@ import pytest
 from tests.compiler.simplify.graphs import GraphBuilder, assert_same, kinds
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator
-from tilewright.compiler.simplify.rewrite import Replacement, View, drop_dead_code, merge_equal_operators, rewrite
+from tilewright.compiler.simplify.rewrite import GraphView, Replacement, drop_dead_code, merge_equal_operators, rewrite
 
 
 def test_drops_what_no_output_needs() -> None:
@@ -76,7 +76,7 @@ def test_keeps_operators_with_other_attributes_or_types() -> None:
 
 
 def test_an_alias_reaches_later_operators_and_outputs() -> None:
-    def drop_clamp(operator: Operator, view: View) -> Replacement:
+    def drop_clamp(operator: Operator, view: GraphView) -> Replacement:
         return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
 
     builder = GraphBuilder()
@@ -92,7 +92,7 @@ def test_changes_nothing_in_place() -> None:
     graph = builder.graph(builder.pair("y", "x"))
     copy = replace(graph, tensors=dict(graph.tensors), constants=dict(graph.constants))
 
-    def rename(operator: Operator, view: View) -> Replacement | None:
+    def rename(operator: Operator, view: GraphView) -> Replacement | None:
         return (
             None if operator.name == "new" else Replacement((replace(operator, name="new"),), {"t": graph.tensors["x"]})
         )
@@ -102,7 +102,7 @@ def test_changes_nothing_in_place() -> None:
 
 
 def test_rules_that_never_end_are_told() -> None:
-    def forever(operator: Operator, view: View) -> Replacement:
+    def forever(operator: Operator, view: GraphView) -> Replacement:
         return Replacement((operator,))
 
     builder = GraphBuilder()

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tilewright.compiler.graph.graph import Quantization
-from tilewright.compiler.simplify.weights import Weights, reshaped
+from tilewright.compiler.simplify.weights import ConstantTensor, reshaped
 
 
-def weights(shape: tuple[int, ...], axis: int | None) -> Weights:
+def weights(shape: tuple[int, ...], axis: int | None) -> ConstantTensor:
     count = 1 if axis is None else shape[axis]
     scales = tuple(0.5 + number for number in range(count))
-    return Weights(
+    return ConstantTensor(
         np.arange(np.prod(shape), dtype=np.int8).reshape(shape), Quantization(scales, tuple(range(count)), axis)
     )
 

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import pytest
 
 from tilewright.compiler.emission.merge import LAYERS_BESIDE
-from tilewright.compiler.stripes.beside import BESIDE, Piece, cycles_beside
+from tilewright.compiler.stripes.beside import BESIDE, StripePiece, cycles_beside
 from tilewright.isa.files.loader import load_machine
 
 ARRAY, VECTOR = (load_machine("dw16").engines[name] for name in ("mma", "vec"))
 
 
-def product(cycles: float, behind: float = 0.0, reads: Sequence[int] = ()) -> Piece:
+def product(cycles: float, behind: float = 0.0, reads: Sequence[int] = ()) -> StripePiece:
     """Products, and what the vector engine does behind them."""
-    return Piece({ARRAY: cycles, VECTOR: behind} if behind else {ARRAY: cycles}, reads)
+    return StripePiece({ARRAY: cycles, VECTOR: behind} if behind else {ARRAY: cycles}, reads)
 
 
-def vectors(cycles: float, reads: Sequence[int] = ()) -> Piece:
+def vectors(cycles: float, reads: Sequence[int] = ()) -> StripePiece:
     """What only the vector engine does."""
-    return Piece({VECTOR: cycles}, reads)
+    return StripePiece({VECTOR: cycles}, reads)
 
 
 def test_a_piece_takes_what_its_busiest_engine_does() -> None:

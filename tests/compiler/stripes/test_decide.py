@@ -21,7 +21,7 @@ from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.search.known_chains import KnownChains
 from tilewright.compiler.stripes.chain import chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
-from tilewright.compiler.stripes.decide import WORTH, Measured, cut_chains, measured
+from tilewright.compiler.stripes.decide import WORTH, MeasuredStripes, cut_chains, measured
 from tilewright.compiler.stripes.proposal import proposals
 from tilewright.isa.files.loader import load_machine
 
@@ -167,9 +167,9 @@ def test_what_is_kept_of_a_chain_names_its_tensors_in_order() -> None:
     """What is kept is found by this order, so that another process has to have the same."""
     kept: list[NestProgram] = []
 
-    def recall(chain: NestProgram, find: Callable[[], Measured]) -> Measured:
+    def recall(chain: NestProgram, find: Callable[[], MeasuredStripes]) -> MeasuredStripes:
         kept.append(chain)
-        return Measured(1)
+        return MeasuredStripes(1)
 
     cut_chains(before_stripes(MODEL, SMALL), SMALL, lambda nests: 1, recall)
 

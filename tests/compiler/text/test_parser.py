@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.text.mlir import Block, Operation
+from tilewright.compiler.text.mlir import MlirBlock, MlirOperation
 from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.text.printer import print_operation
 
@@ -45,9 +45,9 @@ def test_parses_what_it_prints(
     def parts(pairs: list[tuple[str, str]], part: int) -> tuple[str, ...]:
         return tuple(pair[part] for pair in pairs)
 
-    inside = Operation("a.inner", result_types=())
-    region = Block(tuple(operands), (inside, inside)) if has_region else None
-    operation = Operation(
+    inside = MlirOperation("a.inner", result_types=())
+    region = MlirBlock(tuple(operands), (inside, inside)) if has_region else None
+    operation = MlirOperation(
         "a.b", parts(operands, 0), parts(results, 0), values, parts(operands, 1), parts(results, 1), region
     )
     assert parse_operation(print_operation(operation)) == operation
@@ -59,7 +59,7 @@ def test_parses_what_it_prints(
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3, 4)])
 def test_tensors_keep_their_bits(dtype: str, shape: tuple[int, ...]) -> None:
     array = np.random.default_rng(3).integers(0, 2, size=shape).astype(getattr(ml_dtypes, dtype, dtype))
-    read = parse_operation(print_operation(Operation("a.b", attributes={"value": array}))).attributes["value"]
+    read = parse_operation(print_operation(MlirOperation("a.b", attributes={"value": array}))).attributes["value"]
     assert (read.dtype, read.shape, read.tobytes()) == (array.dtype, array.shape, array.tobytes())
 
 

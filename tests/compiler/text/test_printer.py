@@ -2,13 +2,13 @@
 
 import math
 
-from tilewright.compiler.text.mlir import Operation
+from tilewright.compiler.text.mlir import MlirOperation
 from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.text.printer import print_operation
 
 
 def test_prints_the_generic_form() -> None:
-    operation = Operation(
+    operation = MlirOperation(
         "graph.conv", ("x", "/w"), ("y",), {"pads": (1, 2), "alpha": 1e-5, "name": 'a"b'}, ("i8", "i8"), ("i32",)
     )
     assert print_operation(operation) == (
@@ -17,6 +17,6 @@ def test_prints_the_generic_form() -> None:
 
 
 def test_infinities_are_bit_patterns() -> None:
-    text = print_operation(Operation("a.b", attributes={"high": math.inf}))
+    text = print_operation(MlirOperation("a.b", attributes={"high": math.inf}))
     assert text == '"a.b"() {high = 0x7FF0000000000000 : f64} : () -> ()'
     assert parse_operation(text).attributes["high"] == math.inf

@@ -17,7 +17,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.search.finisher import exact_cycles
-from tilewright.compiler.select.bindings import Table
+from tilewright.compiler.select.bindings import TableBinding
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.transfer import find_transfers
@@ -124,8 +124,8 @@ def test_tables_come_before_the_first_tile() -> None:
     assert cycles(TilingOptions()) < 1.1 * min(exact) < max(exact)
 
 
-def find_tables(cover: Cover) -> list[Table]:
-    return [bound for step in cover.steps for bound in step.inputs.values() if isinstance(bound, Table)]
+def find_tables(cover: Cover) -> list[TableBinding]:
+    return [bound for step in cover.steps for bound in step.inputs.values() if isinstance(bound, TableBinding)]
 
 
 def alone(program: NestProgram, machine: Machine) -> tuple[NestShape, Candidates]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.compiler.tiling.flow import Place, Shares, Stage, pipelined
+from tilewright.compiler.tiling.flow import EngineShare, Shares, TileShare, pipelined
 
 
 def simulated(sizes: list[float], rates: list[float]) -> float:
@@ -25,8 +25,8 @@ def expected(sizes: list[float], rates: list[float]) -> float:
     shares = [np.array([size / total]) for size in sizes]
     whole = max(place for place, size in enumerate(sizes) if size == most)
     turns = [whole, *([len(sizes) - 2] if len(sizes) > 1 else [])]
-    places = tuple(Place(shares[turn], np.array([sum(sizes[turn + 1 :]) / total])) for turn in turns)
-    stages = [Stage(np.array([rate * total])) for rate in rates]
+    places = tuple(TileShare(shares[turn], np.array([sum(sizes[turn + 1 :]) / total])) for turn in turns)
+    stages = [EngineShare(np.array([rate * total])) for rate in rates]
     return float(pipelined(stages, Shares(shares[0], places, shares[-1]))[0])
 
 
@@ -60,7 +60,11 @@ def test_counts_the_stages_before_and_after_the_slowest() -> None:
 def test_a_stage_may_begin_with_part_of_a_tile() -> None:
     """Two tiles of four parts: the first of the 8 parts takes 1 cycle, then the array works 80, then 5 are left."""
     half = np.array([0.5])
-    stages = [Stage(np.array([8.0]), np.array([4])), Stage(np.array([80.0]), np.array([4])), Stage(np.array([10.0]))]
+    stages = [
+        EngineShare(np.array([8.0]), np.array([4])),
+        EngineShare(np.array([80.0]), np.array([4])),
+        EngineShare(np.array([10.0])),
+    ]
     assert float(pipelined(stages, Shares(half, (), half))[0]) == pytest.approx(1 + 80 + 5)
-    first = Stage(np.array([8.0]), np.array([4]), np.array([30.0]))
+    first = EngineShare(np.array([8.0]), np.array([4]), np.array([30.0]))
     assert float(pipelined([first, *stages[1:]], Shares(half, (), half))[0]) == pytest.approx(30 + 80 + 5)

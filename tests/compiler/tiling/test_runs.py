@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.compiler.tiling.layout import DramLayout
 from tilewright.compiler.tiling.place import InDram
-from tilewright.compiler.tiling.runs import Run, in_tiles, runs
+from tilewright.compiler.tiling.runs import WordRun, in_tiles, runs
 
 CACHE = InDram("cache", DramLayout((2, 20, 1, 60), 16, 16), "act")
 JOINED = InDram("joined", DramLayout((2, 20, 1, 65), 16, 16), "act", (CACHE,))
@@ -35,13 +35,13 @@ def test_a_run_for_each_buffer() -> None:
     """Of the second head's two lane blocks, pixels 50 to 63: ten of the cache, four behind it."""
     found = runs(JOINED, 1, range(2), 0, 0, range(50, 64), is_row=False)
     assert found == [
-        Run("cache", (2 * 60 + 50) * 16, range(2), range(10), 60 * 16, 16),
-        Run("joined", (2 * 65 + 60) * 16, range(2), range(10, 14), 65 * 16, 16),
+        WordRun("cache", (2 * 60 + 50) * 16, range(2), range(10), 60 * 16, 16),
+        WordRun("joined", (2 * 65 + 60) * 16, range(2), range(10, 14), 65 * 16, 16),
     ]
 
 
 def test_rows_of_pixels_are_a_row_apart() -> None:
     plain = InDram("plain", DramLayout((1, 16, 8, 5), 16, 16), "act")
     assert runs(plain, 0, range(1), 2, 3, range(1, 4), is_row=True) == [
-        Run("plain", (3 * 5 + 3) * 16, range(1), range(3), 40 * 16, 5 * 16)
+        WordRun("plain", (3 * 5 + 3) * 16, range(1), range(3), 40 * 16, 5 * 16)
     ]

@@ -19,7 +19,7 @@ from tilewright.isa.binary.partitioned_elf import (
 )
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Value
+from tilewright.isa.program.partitioned import HostNode, HostSegment, NetworkValue, NpuSegment, Partitioned
 
 BASE16 = load_machine("base16")
 
@@ -38,7 +38,7 @@ def small_network() -> Partitioned:
     """A program, then a host's part."""
     node = HostNode("cumsum", "CumSum", "no lowering", 6)
     segments = (NpuSegment(assemble(TEXT, BASE16)), HostSegment(b"not read here", ("y",), ("z",), (node,)))
-    values = (Value("x", "int8", (1, 3)),), (Value("z", "int64", (1, None)),)
+    values = (NetworkValue("x", "int8", (1, 3)),), (NetworkValue("z", "int64", (1, None)),)
     return Partitioned(BASE16, segments, *values, {"model": "small"})
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.isa.folders.locks import Taken, locked, locked_at_once
+from tilewright.isa.folders.locks import LockTaken, locked, locked_at_once
 
 
 def test_says_who_has_it(tmp_path: Path) -> None:
-    with locked_at_once(tmp_path / "lock"), pytest.raises(Taken) as taken, locked_at_once(tmp_path / "lock"):
+    with locked_at_once(tmp_path / "lock"), pytest.raises(LockTaken) as taken, locked_at_once(tmp_path / "lock"):
         pass
     assert taken.value.holder == str(os.getpid())
 
@@ -39,5 +39,9 @@ def test_a_file_of_the_users_at_its_path_keeps_its_content(tmp_path: Path) -> No
 
 def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "lock")
-    with locked_at_once(tmp_path / "lock"), pytest.raises(Taken, match="unknown"), locked_at_once(tmp_path / "lock"):
+    with (
+        locked_at_once(tmp_path / "lock"),
+        pytest.raises(LockTaken, match="unknown"),
+        locked_at_once(tmp_path / "lock"),
+    ):
         pass

@@ -10,7 +10,7 @@ import filelock  # noqa: F401  (the other user may not be able to read this inst
 import pytest
 
 from tilewright.compiler.emission.ahead import Ahead
-from tilewright.compiler.search.records import Subject, Tuning
+from tilewright.compiler.search.records import SearchSubject, Tuning
 from tilewright.compiler.search.tuning import recall, remember
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.errors import IsaError
@@ -62,7 +62,7 @@ def as_other(work: Callable[[], object]) -> str:
     return text
 
 
-SUBJECT = Subject("a", "by hand", load_machine("tiny8"), 1, (), ())
+SUBJECT = SearchSubject("a", "by hand", load_machine("tiny8"), 1, (), ())
 
 
 def keep_a_tuning() -> bool:

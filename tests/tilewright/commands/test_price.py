@@ -20,10 +20,10 @@ from tilewright.codesign.price import price as price_module
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import Process, load_process
-from tilewright.codesign.price.unit import ESTIMATED, Unit
+from tilewright.codesign.price.unit import ESTIMATED, PricedUnit
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.partitioned import HostNode, HostSegment, Partitioned, Value
+from tilewright.isa.program.partitioned import HostNode, HostSegment, NetworkValue, Partitioned
 from tilewright.isa.program.program import Program as Binary
 from tilewright.program import Program
 from tilewright.terminal import progress as progress_module
@@ -38,7 +38,7 @@ def no_yosys(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> Price:
         process = process or load_process()
         memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
-        unit = Unit("queue load.packer.beats", 1000.0, 12, 0, ESTIMATED)
+        unit = PricedUnit("queue load.packer.beats", 1000.0, 12, 0, ESTIMATED)
         return Price(machine, process, exact, "1.2.3", "0123", (unit,), memories, (), like and like.name)
 
     monkeypatch.setattr(price_module, "price_machine", price_machine)
@@ -126,10 +126,10 @@ def test_a_profile_has_the_same_energy_beside_its_bytes(tilewright: Command, net
 
 
 def test_a_network_of_the_host_alone_has_no_energy(tilewright: Command, tmp_path: Path) -> None:
-    values = (Value("x", "float32", (4,)),)
-    Program(Partitioned(load_machine("tiny8"), (identity_on_host(),), values, (Value("y", "float32", (4,)),))).save(
-        tmp_path / "host.npu"
-    )
+    values = (NetworkValue("x", "float32", (4,)),)
+    Program(
+        Partitioned(load_machine("tiny8"), (identity_on_host(),), values, (NetworkValue("y", "float32", (4,)),))
+    ).save(tmp_path / "host.npu")
     for words in (("profile", tmp_path / "host.npu", "--energy"), ("price", tmp_path / "host.npu", "--isa", "tiny8")):
         ended = tilewright(*words)
         assert (ended.code, ended.err.splitlines()[0].split(";")[0]) == (

@@ -18,7 +18,7 @@ from tilewright.errors import InputError
 from tilewright.host.check import host_findings, parse_host_model
 from tilewright.host.model import HostModel
 from tilewright.isa.binary.partitioned_elf import save_any
-from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned, Value
+from tilewright.isa.program.partitioned import HostSegment, NetworkValue, NpuSegment, Partitioned
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ WRONG: dict[str, tuple[Callable[[Partitioned], Partitioned], str]] = {
         lambda n: replace(n, segments=n.segments[::2]), f"part 1 reads {OUT}, which no part before it makes",
     ),
     "no output": (
-        lambda n: replace(n, outputs=(Value("z", "int8", (1,)),)),
+        lambda n: replace(n, outputs=(NetworkValue("z", "int8", (1,)),)),
         "the network gives 'z', which no part before it makes",
     ),
     "another output": (

@@ -12,7 +12,7 @@ import tilewright
 from tests.tilewright.quantization.float_networks import FloatBuilder
 from tests.tilewright.quantization.recurrent.test_on_machine import stream
 from tilewright.compiler.errors import CompileError
-from tilewright.quantization.losses import Loss, losses
+from tilewright.quantization.losses import AccuracyLoss, losses
 from tilewright.quantization.noise import LayerNoise
 from tilewright.quantization.steps import Steps
 
@@ -38,14 +38,14 @@ def test_rounding_saturates() -> None:
 
 def test_layers_are_named_the_worst_first() -> None:
     found = losses([layer("x", 40.0, None), layer("y", 30.0, 6.5, "x"), layer("z", 20.0, 10.0, "y")], {})
-    assert found == (Loss("z", 10.0), Loss("y", 6.5))
+    assert found == (AccuracyLoss("z", 10.0), AccuracyLoss("y", 6.5))
 
 
 def test_a_state_is_compared_with_what_comes_into_its_recurrence() -> None:
     """Each step loses 3 dB, which no step is blamed for: together they lose 9."""
     steps = [layer(f"h{n}", 37.0 - 3 * n, 3.0, "x", *([f"h{n - 1}"] if n else [])) for n in range(3)]
     alike = {"cell/step/hidden": ("h0", "h1", "h2")}
-    assert losses([layer("x", 40.0, None), *steps], alike) == (Loss("cell/step/hidden", 9.0),)
+    assert losses([layer("x", 40.0, None), *steps], alike) == (AccuracyLoss("cell/step/hidden", 9.0),)
     assert losses([layer("x", 40.0, None), *steps], {"cell/step/gates": ("h0", "h1", "h2")}) == ()
 
 

@@ -11,8 +11,8 @@ from tests.tilewright.quantization.float_networks import CHANNELS, FloatBuilder,
 from tilewright.quantization.noise import (
     FULL_SCALE_DB,
     LOWEST_DB,
-    Layer,
     LayerNoise,
+    NoisyLayer,
     find_layers,
     hurting,
     measure_noise,
@@ -59,17 +59,17 @@ def test_samples_are_weighted_by_their_size() -> None:
 def test_a_layer_is_what_lies_between_quantised_tensors() -> None:
     names = ["image", "relu1.out", "relu2.out", "relu3.out", "average.out"]
     assert find_layers(residual(), dict.fromkeys(names, "")) == [
-        Layer("image", (), ("input",), "image", ()),
-        Layer("conv1", ("conv1", "relu1"), ("Conv", "Relu"), "relu1.out", ("image",)),
-        Layer("conv2", ("conv2", "relu2"), ("Conv", "Relu"), "relu2.out", ("relu1.out",)),
-        Layer(
+        NoisyLayer("image", (), ("input",), "image", ()),
+        NoisyLayer("conv1", ("conv1", "relu1"), ("Conv", "Relu"), "relu1.out", ("image",)),
+        NoisyLayer("conv2", ("conv2", "relu2"), ("Conv", "Relu"), "relu2.out", ("relu1.out",)),
+        NoisyLayer(
             "conv3",
             ("conv3", "add", "relu3"),
             ("Conv", "Add", "Relu"),
             "relu3.out",
             ("relu1.out", "relu2.out"),
         ),
-        Layer("average", ("average",), ("GlobalAveragePool",), "average.out", ("relu3.out",)),
+        NoisyLayer("average", ("average",), ("GlobalAveragePool",), "average.out", ("relu3.out",)),
     ]
 
 

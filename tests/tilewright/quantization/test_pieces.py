@@ -11,7 +11,7 @@ import tilewright
 from tests.compiler.models import run_onnx
 from tests.front_ends import forms, front_end, norm, sounds
 from tests.tilewright.quantization.float_networks import FloatBuilder
-from tilewright.quantization.attempt import Network, Settings, calibrated
+from tilewright.quantization.attempt import CalibratedNetwork, Settings, calibrated
 from tilewright.quantization.finer import made_finer
 from tilewright.quantization.float_model import read_float_model
 from tilewright.quantization.pieces import Pieces, curve_of, in_pieces
@@ -19,7 +19,7 @@ from tilewright.quantization.quantize import QuantizedModel
 from tilewright.quantization.samples import read_samples
 
 
-def network(model: onnx.ModelProto, data: dict[str, NDArray[np.float32]]) -> Network:
+def network(model: onnx.ModelProto, data: dict[str, NDArray[np.float32]]) -> CalibratedNetwork:
     read = read_float_model(model)
     return calibrated(read, Settings(read_samples(data, read.inputs), "minmax", 99.999, "int8", "int8"))
 

@@ -20,7 +20,7 @@ from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import Instruction, make_instruction
 from tilewright.program import Program
-from tilewright.values.compare import Comparison, compare_values, machine_tensors
+from tilewright.values.compare import ValueComparison, compare_values, machine_tensors
 from tilewright.values.compiled import Compiled, compile_keeping
 
 FAST = Options(effort=0)
@@ -125,7 +125,7 @@ def test_a_network_with_host_parts_says_what_it_leaves_out() -> None:
 
 
 @pytest.fixture(scope="module")
-def broken(digits: tuple[onnx.ModelProto, Program, Compiled]) -> tuple[int, Compiled, Comparison]:
+def broken(digits: tuple[onnx.ModelProto, Program, Compiled]) -> tuple[int, Compiled, ValueComparison]:
     """One instruction of the third layer adds another zero point: (its number, the program, the comparison)."""
     model, network, program = digits
     layer = program.program.layers[2].name
@@ -135,7 +135,7 @@ def broken(digits: tuple[onnx.ModelProto, Program, Compiled]) -> tuple[int, Comp
     return index, wrong, compare_values(model, network, [wrong], image())
 
 
-def test_names_the_instruction_at_fault(broken: tuple[int, Compiled, Comparison]) -> None:
+def test_names_the_instruction_at_fault(broken: tuple[int, Compiled, ValueComparison]) -> None:
     index, program, found = broken
     assert found.first is not None
     assert found.first.culprit.instruction == index
@@ -144,7 +144,7 @@ def test_names_the_instruction_at_fault(broken: tuple[int, Compiled, Comparison]
     assert found.first.culprit.fields["zero"] == program.program.instructions[index]["zero"]
 
 
-def test_the_words_that_it_read_give_the_wrong_value(broken: tuple[int, Compiled, Comparison]) -> None:
+def test_the_words_that_it_read_give_the_wrong_value(broken: tuple[int, Compiled, ValueComparison]) -> None:
     """What requantize does to these words, by hand."""
     _, _, found = broken
     assert found.first is not None
@@ -156,7 +156,7 @@ def test_the_words_that_it_read_give_the_wrong_value(broken: tuple[int, Compiled
     assert read["a"].maker is not None
 
 
-def test_only_the_layer_at_fault_differs_alone(broken: tuple[int, Compiled, Comparison]) -> None:
+def test_only_the_layer_at_fault_differs_alone(broken: tuple[int, Compiled, ValueComparison]) -> None:
     _, program, found = broken
     far = {tensor.layer for tensor in found.tensors if tensor.isolated.furthest > tensor.limit}
     assert far == {program.program.layers[2].name}

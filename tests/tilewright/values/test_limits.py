@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tilewright.values.limits import Limits
+from tilewright.values.limits import TensorLimits
 
 
 def chain(*steps: tuple[str, float]) -> onnx.ModelProto:
@@ -26,21 +26,21 @@ def chain(*steps: tuple[str, float]) -> onnx.ModelProto:
 
 
 def test_an_operator_may_round_once() -> None:
-    assert Limits(chain(("Sigmoid", 0.1), ("Tanh", 0.1)), {"q1", "q2"}).of("q2") == 1
+    assert TensorLimits(chain(("Sigmoid", 0.1), ("Tanh", 0.1)), {"q1", "q2"}).of("q2") == 1
 
 
 def test_a_tensor_that_is_not_held_adds_a_step() -> None:
-    assert Limits(chain(("Sigmoid", 0.1), ("Tanh", 0.1)), {"q2"}).of("q2") == 2
+    assert TensorLimits(chain(("Sigmoid", 0.1), ("Tanh", 0.1)), {"q2"}).of("q2") == 2
 
 
 def test_the_limit_of_an_output_is_that_of_its_integers() -> None:
-    assert Limits(chain(("Sigmoid", 0.1), ("Tanh", 0.1)), {"q1", "d2"}).of("d2") == 1
+    assert TensorLimits(chain(("Sigmoid", 0.1), ("Tanh", 0.1)), {"q1", "d2"}).of("d2") == 1
 
 
 def test_a_move_that_keeps_the_scale_rounds_nothing() -> None:
-    assert Limits(chain(("Sigmoid", 0.1), ("Flatten", 0.1), ("Tanh", 0.1)), {"q1", "q3"}).of("q3") == 1
-    assert Limits(chain(("Sigmoid", 0.1), ("Flatten", 0.2), ("Tanh", 0.1)), {"q1", "q3"}).of("q3") == 2
+    assert TensorLimits(chain(("Sigmoid", 0.1), ("Flatten", 0.1), ("Tanh", 0.1)), {"q1", "q3"}).of("q3") == 1
+    assert TensorLimits(chain(("Sigmoid", 0.1), ("Flatten", 0.2), ("Tanh", 0.1)), {"q1", "q3"}).of("q3") == 2
 
 
 def test_an_input_is_quantised_by_the_host_exactly() -> None:
-    assert Limits(chain(("Sigmoid", 0.1)), {"q1"}).of("q1") == 1
+    assert TensorLimits(chain(("Sigmoid", 0.1)), {"q1"}).of("q1") == 1

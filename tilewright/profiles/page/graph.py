@@ -10,7 +10,7 @@ from tilewright.host.segments import ProgramRun
 from tilewright.html.wide import wide
 from tilewright.profiles.flows import INPUT, Flow, flows
 from tilewright.profiles.page.hosts import HostPart
-from tilewright.profiles.page.layout import HEIGHT, Box, strips, way
+from tilewright.profiles.page.layout import HEIGHT, DrawnBox, strips, way
 from tilewright.profiles.page.repeats import Repeat, repeats
 from tilewright.simulator.profile import layers_of
 from tilewright.simulator.run_profile import LayerProfile, RunProfile
@@ -179,7 +179,7 @@ def _host_node(part: HostPart, number: int) -> Node:
     return Node(part.title, "on the host", hint, 0, "#host", number)
 
 
-def _box(box: Box, node: Node, cycles: int, most: int) -> str:
+def _box(box: DrawnBox, node: Node, cycles: int, most: int) -> str:
     frame = f'x="{box.x:g}" y="{box.y}" width="{box.width}" height="{HEIGHT}" rx="4"'
     letters = int((box.width - 16) / CHARACTER)
     head = f'<a href="{node.link}"><title>{escape(node.hint)}</title>'
@@ -201,7 +201,7 @@ def _short(text: str, letters: int) -> str:
     return f"{text[: letters - 1 - half]}…{text[-half:]}"
 
 
-def _edge(writer: Box, reader: Box, own: Sequence[Flow]) -> str:
+def _edge(writer: DrawnBox, reader: DrawnBox, own: Sequence[Flow]) -> str:
     kind = "dram" if any(flow.is_dram for flow in own) else "chip"
     hint = "; ".join(dict.fromkeys(flow.text for flow in own))
     return f'<path class="{kind}" d="{way(writer, reader)}"><title>{escape(hint)}</title></path>'

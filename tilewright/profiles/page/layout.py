@@ -18,7 +18,7 @@ FEWEST_ROWS, MOST_ROWS, STRIPS = 3, 8, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class DrawnBox:
     """The left upper corner of a box, in which strip it is, and its width."""
 
     x: float
@@ -27,7 +27,7 @@ class Box:
     width: float
 
 
-def strips(places: Sequence[tuple[int, int]]) -> tuple[list[Box], int, int]:
+def strips(places: Sequence[tuple[int, int]]) -> tuple[list[DrawnBox], int, int]:
     """The boxes of (row, column) and the picture's width and height: rows are cut into strips of equal height."""
     rows = 1 + max((row for row, _ in places), default=0)
     each = min(MOST_ROWS, max(FEWEST_ROWS, -(-rows // STRIPS)))
@@ -36,13 +36,13 @@ def strips(places: Sequence[tuple[int, int]]) -> tuple[list[Box], int, int]:
     width = min(WIDEST, max(NARROWEST, PAGE_WIDTH // sum(columns) - GAP))
     begins = [LEFT + sum(columns[:strip]) * (width + GAP) for strip in range(count)]
     boxes = [
-        Box(begins[row // each] + column * (width + GAP), TOP + row % each * ROW, row // each, width)
+        DrawnBox(begins[row // each] + column * (width + GAP), TOP + row % each * ROW, row // each, width)
         for row, column in places
     ]
     return boxes, LEFT + sum(columns) * (width + GAP), 2 * TOP + (min(rows, each) - 1) * ROW + HEIGHT
 
 
-def way(one: Box, other: Box) -> str:
+def way(one: DrawnBox, other: DrawnBox) -> str:
     """The path of an edge: down to the next row, beside the boxes where it passes some, across to another strip."""
     if one.strip != other.strip:
         x, y, to_x, to_y = one.x + one.width, one.y + HEIGHT / 2, other.x, other.y + HEIGHT / 2

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.compiler.errors import CompileError, NodeName
-from tilewright.quantization.recurrent.writer import Step
+from tilewright.quantization.recurrent.writer import RecurrenceStep
 
 
 @dataclass(frozen=True, slots=True)
-class Activation:
+class RecurrentActivation:
     """An activation of the specification; `alpha` and `beta` are its defaults."""
 
     name: str
@@ -33,17 +33,17 @@ class Activation:
 ACTIVATIONS = {
     activation.name.lower(): activation
     for activation in (
-        Activation("Relu"),
-        Activation("Tanh"),
-        Activation("Sigmoid"),
-        Activation("Softsign"),
-        Activation("Softplus"),
-        Activation("LeakyRelu", takes_alpha=True, alpha=0.01),
-        Activation("ThresholdedRelu", takes_alpha=True, alpha=1.0),
-        Activation("Elu", takes_alpha=True, alpha=1.0),
-        Activation("HardSigmoid", takes_alpha=True, takes_beta=True, alpha=0.2, beta=0.5),
-        Activation("Affine", takes_alpha=True, takes_beta=True),
-        Activation("ScaledTanh", takes_alpha=True, takes_beta=True),
+        RecurrentActivation("Relu"),
+        RecurrentActivation("Tanh"),
+        RecurrentActivation("Sigmoid"),
+        RecurrentActivation("Softsign"),
+        RecurrentActivation("Softplus"),
+        RecurrentActivation("LeakyRelu", takes_alpha=True, alpha=0.01),
+        RecurrentActivation("ThresholdedRelu", takes_alpha=True, alpha=1.0),
+        RecurrentActivation("Elu", takes_alpha=True, alpha=1.0),
+        RecurrentActivation("HardSigmoid", takes_alpha=True, takes_beta=True, alpha=0.2, beta=0.5),
+        RecurrentActivation("Affine", takes_alpha=True, takes_beta=True),
+        RecurrentActivation("ScaledTanh", takes_alpha=True, takes_beta=True),
     )
 }
 """Name in lower case → the activation."""
@@ -51,7 +51,7 @@ ACTIVATIONS = {
 
 def read_activations(
     place: NodeName, names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
-) -> tuple[Activation, ...]:
+) -> tuple[RecurrentActivation, ...]:
     """The activations with their numbers; raises CompileError for a name or number that there is not."""
     rest_alphas, rest_betas = iter(alphas), iter(betas)
     found = []
@@ -62,7 +62,7 @@ def read_activations(
         kind = ACTIVATIONS[name.lower()]
         alpha = _next(place, kind.name, "alpha", rest_alphas, kind.alpha) if kind.takes_alpha else None
         beta = _next(place, kind.name, "beta", rest_betas, kind.beta) if kind.takes_beta else None
-        found.append(Activation(kind.name, kind.takes_alpha, kind.takes_beta, alpha, beta))
+        found.append(RecurrentActivation(kind.name, kind.takes_alpha, kind.takes_beta, alpha, beta))
     for name, rest in (("activation_alpha", rest_alphas), ("activation_beta", rest_betas)):
         if (left := len(list(rest))) > 0:
             fact = f"{name} has {left} more number{'s' * (left != 1)} than its activations take"
@@ -77,7 +77,7 @@ def _next(place: NodeName, name: str, part: str, rest: Iterator[float], default:
     return value
 
 
-def write_activation(step: Step, part: str, activation: Activation, x: str) -> str:
+def write_activation(step: RecurrenceStep, part: str, activation: RecurrentActivation, x: str) -> str:
     """Write activation(x); the name of its result."""
     alpha, beta = activation.alpha, activation.beta
     if activation.is_operator:

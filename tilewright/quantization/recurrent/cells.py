@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.quantization.recurrent.activations import Activation, write_activation
-from tilewright.quantization.recurrent.node import Array, Direction, Recurrence
-from tilewright.quantization.recurrent.writer import Step
+from tilewright.quantization.recurrent.activations import RecurrentActivation, write_activation
+from tilewright.quantization.recurrent.node import Array, Recurrence, RecurrentDirection
+from tilewright.quantization.recurrent.writer import RecurrenceStep
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class HiddenState:
     """The hidden values [rows, H], and for an LSTM its cell; None stands for zeros."""
 
     h: str | None
@@ -25,28 +25,28 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class RecurrentCell:
     """A direction of a node, with its sizes and what all of its steps do."""
 
     node: Recurrence
-    direction: Direction
+    direction: RecurrentDirection
 
     def blocks(self, gates: Array, order: Sequence[int]) -> Array:
         """The blocks of H rows in this order."""
         hidden = self.node.hidden
         return np.concatenate([gates[block * hidden : (block + 1) * hidden] for block in order])
 
-    def limited(self, step: Step, part: str, x: str) -> str:
+    def limited(self, step: RecurrenceStep, part: str, x: str) -> str:
         """x within the clip, if there is one."""
         if self.node.clip is None:
             return x
         limits = [step.constant("clip", np.array(limit)) for limit in (-self.node.clip, self.node.clip)]
         return step.node("Clip", f"{part}.clip", [x, *limits])
 
-    def activated(self, step: Step, part: str, function: Activation, x: str) -> str:
+    def activated(self, step: RecurrenceStep, part: str, function: RecurrentActivation, x: str) -> str:
         return write_activation(step, part, function, self.limited(step, part, x))
 
-    def product(self, step: Step, part: str, h: str, gates: Array, bias: Array | None = None) -> str:
+    def product(self, step: RecurrenceStep, part: str, h: str, gates: Array, bias: Array | None = None) -> str:
         """h times the transposed gates [G, H]."""
         weights = step.constant("R", gates.T)
         if bias is None or not bias.any():
@@ -54,12 +54,12 @@ class Cell:
         return step.node("Gemm", part, [h, weights, step.constant("Rb", bias)])
 
 
-def lstm_order(cell: Cell) -> Sequence[int]:
+def lstm_order(cell: RecurrentCell) -> Sequence[int]:
     """i, o, f, c; without f where it is 1 - i."""
     return (0, 1, 3) if cell.node.input_forget else (0, 1, 2, 3)
 
 
-def lstm_step(cell: Cell, step: Step, x: str, state: State) -> State:
+def lstm_step(cell: RecurrentCell, step: RecurrenceStep, x: str, state: HiddenState) -> HiddenState:
     """c = f * c + i * g(..), h = o * h(c); with peepholes, i and f also see the old c, and o the new one."""
     gates = x
     if state.h is not None:
@@ -84,10 +84,10 @@ def lstm_step(cell: Cell, step: Step, x: str, state: State) -> State:
         c = step.node("Add", "cell", [step.node("Mul", "kept", [forget, state.c]), c])
     if cell.direction.peepholes is not None:
         o = cell.activated(step, "o", f, _peep(cell, step, "o", pieces[1], 1, c))
-    return State(step.node("Mul", "hidden", [o, write_activation(step, "shown", h, c)]), c)
+    return HiddenState(step.node("Mul", "hidden", [o, write_activation(step, "shown", h, c)]), c)
 
 
-def _peep(cell: Cell, step: Step, part: str, gate: str, row: int, c: str | None) -> str:
+def _peep(cell: RecurrentCell, step: RecurrenceStep, part: str, gate: str, row: int, c: str | None) -> str:
     assert cell.direction.peepholes is not None
     if c is None:
         return gate
@@ -95,7 +95,7 @@ def _peep(cell: Cell, step: Step, part: str, gate: str, row: int, c: str | None)
     return step.node("Add", f"{part}.gate", [gate, step.node("Mul", f"{part}.peephole", [c, peephole])])
 
 
-def gru_step(cell: Cell, step: Step, x: str, state: State) -> State:
+def gru_step(cell: RecurrentCell, step: RecurrenceStep, x: str, state: HiddenState) -> HiddenState:
     """h = (1 - z) * n + z * h, written as n + z * (h - n), with n = g(x + r * h ..) for the reset gate r."""
     f, g = cell.direction.activations
     hidden = cell.node.hidden
@@ -116,12 +116,14 @@ def gru_step(cell: Cell, step: Step, x: str, state: State) -> State:
         candidate = step.node("Add", "candidate.gate", [candidate, seen])
     new = cell.activated(step, "candidate", g, candidate)
     if state.h is None:
-        return State(step.node("Sub", "hidden", [new, step.node("Mul", "change", [z, new])]))
+        return HiddenState(step.node("Sub", "hidden", [new, step.node("Mul", "change", [z, new])]))
     change = step.node("Mul", "change", [z, step.node("Sub", "difference", [state.h, new])])
-    return State(step.node("Add", "hidden", [new, change]))
+    return HiddenState(step.node("Add", "hidden", [new, change]))
 
 
-def _gates_before_reset(cell: Cell, step: Step, update: str, h: str | None) -> tuple[str, str | None]:
+def _gates_before_reset(
+    cell: RecurrentCell, step: RecurrenceStep, update: str, h: str | None
+) -> tuple[str, str | None]:
     """z and r before their function, and what r is multiplied with: one product makes both."""
     hidden = cell.node.hidden
     bias = cell.direction.recurrence_bias.copy()
@@ -133,18 +135,22 @@ def _gates_before_reset(cell: Cell, step: Step, update: str, h: str | None) -> t
     return step.node("Add", "gates", [update, of_gates]), seen
 
 
-def rnn_step(cell: Cell, step: Step, x: str, state: State) -> State:
+def rnn_step(cell: RecurrentCell, step: RecurrenceStep, x: str, state: HiddenState) -> HiddenState:
     """h = f(x + h ..)."""
     if state.h is not None:
         x = step.node("Add", "gates", [x, cell.product(step, "recurrent", state.h, cell.direction.recurrence)])
-    return State(cell.activated(step, "hidden", cell.direction.activations[0], x))
+    return HiddenState(cell.activated(step, "hidden", cell.direction.activations[0], x))
 
 
-STEPS: dict[str, Callable[[Cell, Step, str, State], State]] = {"LSTM": lstm_step, "GRU": gru_step, "RNN": rnn_step}
+STEPS: dict[str, Callable[[RecurrentCell, RecurrenceStep, str, HiddenState], HiddenState]] = {
+    "LSTM": lstm_step,
+    "GRU": gru_step,
+    "RNN": rnn_step,
+}
 """Operator → what writes one step of it."""
 
 
-def input_product(cell: Cell) -> tuple[Array, Array]:
+def input_product(cell: RecurrentCell) -> tuple[Array, Array]:
     """Weights [G, I] and bias [G] of what a step takes from its input: all that does not need the step before."""
     direction, hidden = cell.direction, cell.node.hidden
     bias = direction.input_bias + direction.recurrence_bias

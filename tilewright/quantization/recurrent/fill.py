@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.quantization.recurrent.activations import Activation
-from tilewright.quantization.recurrent.node import GATES, Array, Direction, Recurrence
+from tilewright.quantization.recurrent.activations import RecurrentActivation
+from tilewright.quantization.recurrent.node import GATES, Array, Recurrence, RecurrentDirection
 
 LANES = 16
 """The lanes of most machines. Others compute the same, perhaps with more moves."""
@@ -30,12 +30,12 @@ def filled(node: Recurrence) -> Recurrence:
     return replace(node, hidden=hidden, directions=directions)
 
 
-def _on_states(kind: str, direction: Direction) -> tuple[Activation, ...]:
+def _on_states(kind: str, direction: RecurrentDirection) -> tuple[RecurrentActivation, ...]:
     """The functions that make hidden values; those of gates only multiply them."""
     return direction.activations if kind == "RNN" else direction.activations[1:]
 
 
-def _filled(direction: Direction, gates: int, old: int, new: int) -> Direction:
+def _filled(direction: RecurrentDirection, gates: int, old: int, new: int) -> RecurrentDirection:
     def rows(values: Array) -> Array:
         """Values [gates · old, ..] as [gates · new, ..]."""
         blocks = values.reshape(-1, old, *values.shape[1:])

@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, NodeName
-from tilewright.quantization.recurrent.activations import Activation, read_activations
+from tilewright.quantization.recurrent.activations import RecurrentActivation, read_activations
 
 Array = NDArray[np.float32]
 
@@ -39,7 +39,7 @@ KEEP = "Leave it in float, on the host, with --keep {name}"
 
 
 @dataclass(frozen=True)
-class Direction:
+class RecurrentDirection:
     """One direction's part: `weights` [G, I], `recurrence` [G, H], biases [G], `peepholes` [3, H] or none."""
 
     name: str
@@ -48,7 +48,7 @@ class Direction:
     input_bias: Array
     recurrence_bias: Array
     peepholes: Array | None
-    activations: tuple[Activation, ...]
+    activations: tuple[RecurrentActivation, ...]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Recurrence:
     features: int
     hidden: int
     lengths: tuple[int, ...]  # of the sequences of a batch
-    directions: tuple[Direction, ...]
+    directions: tuple[RecurrentDirection, ...]
     initial_h: str  # empty: zeros
     initial_c: str
     clip: float | None
@@ -77,7 +77,7 @@ Constants = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _RecurrentReader:
     """A node's operands and attributes, with the name that its errors begin with."""
 
     place: NodeName
@@ -114,7 +114,7 @@ def read_recurrence(node: onnx.NodeProto, shapes: Shapes, constants: Constants) 
     """The node as data. Raises CompileError for what does not fit, and for weights or lengths that are computed."""
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     inputs = (*node.input, *[""] * 8)[:8]
-    reader = _Reader(NodeName(node.name, node.op_type), inputs, attributes, shapes, constants)
+    reader = _RecurrentReader(NodeName(node.name, node.op_type), inputs, attributes, shapes, constants)
     for name in sorted(attributes.keys() - ATTRIBUTES[node.op_type]):
         known = ", ".join(sorted(ATTRIBUTES[node.op_type]))
         raise CompileError(reader.place, f"unknown attribute {name!r}", remedy=f"it has: {known}")
@@ -144,7 +144,7 @@ def read_recurrence(node: onnx.NodeProto, shapes: Shapes, constants: Constants) 
     )
 
 
-def _directions(reader: _Reader, features: int) -> tuple[int, tuple[Direction, ...]]:
+def _directions(reader: _RecurrentReader, features: int) -> tuple[int, tuple[RecurrentDirection, ...]]:
     """H, and the weights and activations of each direction."""
     kind, inputs = reader.place.kind, reader.inputs
     direction = reader.attributes.get("direction", b"forward").decode()
@@ -165,7 +165,7 @@ def _directions(reader: _Reader, features: int) -> tuple[int, tuple[Direction, .
         peepholes = list(reader.shaped("P", inputs[7], (count, 3 * hidden)).reshape(count, 3, hidden))
     functions, each = _activations(reader, count), len(DEFAULTS[kind])
     return hidden, tuple(
-        Direction(
+        RecurrentDirection(
             name,
             weights[index],
             recurrence[index],
@@ -178,7 +178,7 @@ def _directions(reader: _Reader, features: int) -> tuple[int, tuple[Direction, .
     )
 
 
-def _activations(reader: _Reader, count: int) -> tuple[Activation, ...]:
+def _activations(reader: _RecurrentReader, count: int) -> tuple[RecurrentActivation, ...]:
     default, attributes = DEFAULTS[reader.place.kind], reader.attributes
     names = [name.decode() for name in attributes.get("activations", ())] or list(default) * count
     if len(names) != len(default) * count:
@@ -189,7 +189,7 @@ def _activations(reader: _Reader, count: int) -> tuple[Activation, ...]:
     return read_activations(reader.place, names, alphas, betas)
 
 
-def _lengths(reader: _Reader, steps: int, batch: int) -> tuple[int, ...]:
+def _lengths(reader: _RecurrentReader, steps: int, batch: int) -> tuple[int, ...]:
     name = reader.inputs[4]
     if not name:
         return (steps,) * batch
@@ -201,7 +201,7 @@ def _lengths(reader: _Reader, steps: int, batch: int) -> tuple[int, ...]:
     return lengths
 
 
-def _clip(reader: _Reader) -> float | None:
+def _clip(reader: _RecurrentReader) -> float | None:
     clip = reader.attributes.get("clip")
     if clip is not None and not clip > 0:
         raise CompileError(reader.place, f"clip = {clip:g}", expected="more than 0")

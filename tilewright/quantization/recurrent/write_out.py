@@ -15,10 +15,10 @@ import onnx
 from onnx import numpy_helper
 
 from tilewright.compiler.importers.shapes import known_shapes
-from tilewright.quantization.recurrent.cells import STEPS, Cell, State, input_product
+from tilewright.quantization.recurrent.cells import STEPS, HiddenState, RecurrentCell, input_product
 from tilewright.quantization.recurrent.fill import filled
 from tilewright.quantization.recurrent.node import Recurrence, read_recurrence
-from tilewright.quantization.recurrent.writer import Step, Writer
+from tilewright.quantization.recurrent.writer import RecurrenceStep, RecurrentWriter
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def write_out(model: onnx.ModelProto, kept: Set[str] = frozenset()) -> WrittenOu
         if node.op_type not in STEPS or {node.name, node.op_type} & kept:
             nodes.append(node)
             continue
-        writer = Writer(node.name, taken)
+        writer = RecurrentWriter(node.name, taken)
         _write(read_recurrence(node, shapes, constants), writer)
         nodes += writer.nodes
         graph.initializer.extend(writer.constants)
@@ -60,7 +60,7 @@ def write_out(model: onnx.ModelProto, kept: Set[str] = frozenset()) -> WrittenOu
     return WrittenOut(made, alike)
 
 
-def _write(given: Recurrence, writer: Writer) -> None:
+def _write(given: Recurrence, writer: RecurrentWriter) -> None:
     node = filled(given)
     rows = writer.reshape("rows", node.source, (1, node.steps * node.batch, node.features))
     columns = writer.node("Transpose", "columns", [rows], perm=[0, 2, 1])  # steps are positions, not a batch
@@ -70,14 +70,14 @@ def _write(given: Recurrence, writer: Writer) -> None:
     ]
     sequences, lasts = [], []
     for index, direction in enumerate(node.directions):
-        run = _Run(node, Cell(node, direction), writer, len(node.directions) > 1)
+        run = _DirectionRun(node, RecurrentCell(node, direction), writer, len(node.directions) > 1)
         sequence, last = run.write(columns, [states[index] for states in initial])
         sequences.append(sequence)
         lasts.append(last)
     _write_outputs(given, node.hidden, writer, sequences, lasts)
 
 
-def _initial_states(writer: Writer, node: Recurrence, hidden: int, name: str, state: str) -> list[str | None]:
+def _initial_states(writer: RecurrentWriter, node: Recurrence, hidden: int, name: str, state: str) -> list[str | None]:
     """The state [batch, H] of each direction, filled up to `hidden` values."""
     count = len(node.directions)
     if not state:
@@ -90,19 +90,19 @@ def _initial_states(writer: Writer, node: Recurrence, hidden: int, name: str, st
 
 
 @dataclass(frozen=True)
-class _Run:
+class _DirectionRun:
     """One direction of a node. Sequences of different lengths take their steps one after the other."""
 
     node: Recurrence
-    cell: Cell
-    writer: Writer
+    cell: RecurrentCell
+    writer: RecurrentWriter
     is_named: bool  # by its direction, because there is another
 
     @property
     def role(self) -> str:
         return self.cell.direction.name if self.is_named else "step"
 
-    def write(self, columns: str, initial: Sequence[str | None]) -> tuple[str, State]:
+    def write(self, columns: str, initial: Sequence[str | None]) -> tuple[str, HiddenState]:
         """Write the steps: all hidden values [steps · batch, H], and the last state [batch, H]."""
         node, writer = self.node, self.writer
         weights, bias = input_product(self.cell)
@@ -124,11 +124,13 @@ class _Run:
         hidden = [[zeros] * groups for _ in range(node.steps)]
         lasts = []
         for group, length in enumerate(node.lengths[::each]):
-            state = State(starts[0][group], starts[1][group])
+            state = HiddenState(starts[0][group], starts[1][group])
             self._mark(state)
             for time in self._times(length):
                 place = f"{self.role}{time}" if groups == 1 else f"{self.role}{time}.{group}"
-                state = STEPS[node.kind](self.cell, Step(writer, self.role, place), x[time * groups + group], state)
+                state = STEPS[node.kind](
+                    self.cell, RecurrenceStep(writer, self.role, place), x[time * groups + group], state
+                )
                 assert state.h is not None
                 hidden[time][group] = state.h
             lasts.append(state)
@@ -139,24 +141,24 @@ class _Run:
         times = range(length)
         return iter(times) if self.cell.direction.name == "forward" else reversed(times)
 
-    def _mark(self, state: State) -> None:
+    def _mark(self, state: HiddenState) -> None:
         """Let the first state be as all others: a stream's next run begins with the last state of this one."""
         for part, tensor in (("hidden", state.h), ("cell", state.c)):
             if tensor is not None:
                 self.writer.mark_alike(f"{self.role}/{part}", tensor)
 
-    def _last(self, states: Sequence[State]) -> State:
+    def _last(self, states: Sequence[HiddenState]) -> HiddenState:
         h, c = ([state.h for state in states], [state.c for state in states])
         joined = [
             self.writer.concat(f"{self.role}.last_{name}", [each for each in parts if each is not None], axis=0)
             for name, parts in (("h", h), ("c", c))
             if parts[0] is not None
         ]
-        return State(joined[0], joined[1] if len(joined) > 1 else None)
+        return HiddenState(joined[0], joined[1] if len(joined) > 1 else None)
 
 
 def _write_outputs(
-    node: Recurrence, hidden: int, writer: Writer, sequences: Sequence[str], lasts: Sequence[State]
+    node: Recurrence, hidden: int, writer: RecurrentWriter, sequences: Sequence[str], lasts: Sequence[HiddenState]
 ) -> None:
     """Y [steps, directions, batch, H], and Y_h and Y_c [directions, batch, H]: those that are wanted.
 

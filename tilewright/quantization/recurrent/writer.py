@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from tilewright.compiler.simplify.rewrite import fresh_name
 
 
-class Writer:
+class RecurrentWriter:
     """Nodes in order, with names that begin with that of the node they come from.
 
     `alike` holds, for each part of a step, the tensors that are this part in each of the steps.
@@ -76,10 +76,10 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class Step:
+class RecurrenceStep:
     """One step of a recurrence: what it writes is called by `place` and part, and is alike in all steps of `role`."""
 
-    writer: Writer
+    writer: RecurrentWriter
     role: str
     place: str
 

@@ -2,19 +2,19 @@
 
 import numpy as np
 
-from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
+from tilewright.compiler.importers.tflite.layout import DimensionOrder, keeps_order, stored, to_file, to_stored
 
 
 def test_channels_first() -> None:
-    assert stored("NHWC", Layout.FIRST) == ("N", "C", "H", "W")
-    assert stored("NTC", Layout.FIRST) == ("N", "C", "T")
-    assert stored("NC", Layout.FIRST) == ("N", "C")
-    assert stored("NHWC", Layout.LAST) == ("N", "H", "W", "C")
+    assert stored("NHWC", DimensionOrder.FIRST) == ("N", "C", "H", "W")
+    assert stored("NTC", DimensionOrder.FIRST) == ("N", "C", "T")
+    assert stored("NC", DimensionOrder.FIRST) == ("N", "C")
+    assert stored("NHWC", DimensionOrder.LAST) == ("N", "H", "W", "C")
 
 
 def test_there_and_back() -> None:
     for rank in range(7):
-        for layout in Layout:
+        for layout in DimensionOrder:
             order = to_stored(rank, layout)
             assert tuple(order[axis] for axis in to_file(rank, layout)) == tuple(range(rank))
 

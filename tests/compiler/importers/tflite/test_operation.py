@@ -5,8 +5,8 @@ import pytest
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Quantized, TensorInfo, TfliteModel
-from tilewright.compiler.importers.tflite.operation import Operation, Row
-from tilewright.compiler.importers.tflite.writer import Writer
+from tilewright.compiler.importers.tflite.operation import OperatorRow, TfliteOperation
+from tilewright.compiler.importers.tflite.writer import OnnxWriter
 
 
 def test_what_is_left_over_is_refused() -> None:
@@ -14,9 +14,9 @@ def test_what_is_left_over_is_refused() -> None:
     tensors = tuple(
         TensorInfo(i, name, (1,), np.dtype(np.int8), Quantized((0.5,), (0,))) for i, name in enumerate("xy")
     )
-    writer = Writer(TfliteModel("net", tensors, (operator,), (), ()))
+    writer = OnnxWriter(TfliteModel("net", tensors, (operator,), (), ()))
     writer.begin(operator)
-    operation = Operation(operator, Row(lambda _: None, "TiltOptions"), writer)
+    operation = TfliteOperation(operator, OperatorRow(lambda _: None, "TiltOptions"), writer)
     assert operation.integer("angle") == 30
     operation.ignore("colour")
     with pytest.raises(CompileError) as error:

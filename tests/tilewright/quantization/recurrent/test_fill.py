@@ -7,13 +7,13 @@ import pytest
 
 from tilewright.quantization.recurrent.activations import ACTIVATIONS
 from tilewright.quantization.recurrent.fill import filled
-from tilewright.quantization.recurrent.node import DEFAULTS, GATES, Direction, Recurrence
+from tilewright.quantization.recurrent.node import DEFAULTS, GATES, Recurrence, RecurrentDirection
 
 
 def recurrence(kind: str, hidden: int, names: tuple[str, ...] = ()) -> Recurrence:
     """A node with 2 features whose weights are all 1."""
     rows = GATES[kind] * hidden
-    direction = Direction(
+    direction = RecurrentDirection(
         "forward",
         np.ones((rows, 2), np.float32),
         np.ones((rows, hidden), np.float32),

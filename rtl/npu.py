@@ -19,6 +19,7 @@ from tilewright.rtl.bus import READS, ReadChannel, axi_signature, port_name, rea
 from tilewright.rtl.counters import Counters, port_counter_names
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.dispatch import Dispatch
+from tilewright.rtl.engines import component_of
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.interfaces import FAULT_LAYOUT, members_of
 from tilewright.rtl.memory import BankedMemory
@@ -26,7 +27,6 @@ from tilewright.rtl.ports import built_memory, read_ports, write_ports
 from tilewright.rtl.registers import Registers, host_signature
 from tilewright.rtl.store import StoreEngine
 from tilewright.rtl.table_memory import TableMemory
-from tilewright.rtl.templates.table import facet_of
 from tilewright.rtl.watchdog import Watchdog
 
 
@@ -63,7 +63,7 @@ class Npu(wiring.Component):
         restart = ResetInserter(restarts)
 
         fetch, dispatch = Fetch(self.machine), Dispatch(self.machine)
-        engines = [facet_of(of.template).component(self.machine, of) for of in self.machine.engines.values()]
+        engines = [component_of(self.machine, of) for of in self.machine.engines.values()]
         stores = [engines[engine.number] for engine in self.machine.dma(Direction.OUT)]
         reads = {port: ReadChannel(self.machine, port) for port in read_channels(self.machine)}
         counters = Counters(self.machine)

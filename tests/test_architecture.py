@@ -107,10 +107,6 @@ def is_there(module: Path) -> bool:
     return module.is_dir() or module.with_suffix(".py").exists()
 
 
-STILL_CIRCULAR = frozenset({"rtl"})
-"""A facet of a template makes its component and its proofs, and both ask the facets for ports of memories."""
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_folder_has_a_circle_of_rooms(repository: Path, package: str) -> None:
     """Inside every folder, imports between its files and folders point one way."""
@@ -123,7 +119,7 @@ def test_no_folder_has_a_circle_of_rooms(repository: Path, package: str) -> None
             rooms = of_folder.setdefault(Path(*parts[:depth]), {})
             rooms.setdefault(parts[depth], set()).add(name.split(".")[depth])
     circles = [f"{folder}: {circle}" for folder, rooms in of_folder.items() if (circle := a_circle(rooms))]
-    assert [circle for circle in circles if circle.split(":")[0] not in STILL_CIRCULAR] == []
+    assert circles == []
 
 
 def a_circle(rooms: Mapping[str, set[str]]) -> str:

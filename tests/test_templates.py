@@ -14,8 +14,10 @@ from tests.copied_tree import copied_tree
 TABLES = (
     *(f"tilewright/{package}/templates/table.py" for package in ("isa", "simulator", "compiler", "rtl", "codesign")),
     "tilewright/templates/table.py",
+    "tilewright/rtl/engines.py",
+    "tilewright/rtl/proof/engines.py",
 )
-"""Where each package lists the templates, for each of which it has a file."""
+"""Where each package lists the templates, for each of which it has a file; and the components and proofs of engines."""
 
 SETTINGS = '''
 @dataclass(frozen=True, slots=True)
@@ -34,20 +36,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tilewright.isa.key_kinds import Key, Whole
+from tilewright.isa.key_kinds import Key, WholeNumber
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Direction, Fill, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.isa.templates.facet import Facet
-from tilewright.isa.templates.work import Access, Task, Work
+from tilewright.isa.templates.work import BlockAccess, Task, Work
 
 
 class FillFacet(Facet):
     """An instruction has no sources."""
 
     def keys(self, direction: Direction | None) -> Mapping[str, Key]:
-        return {"burst": Key(Whole(1, 8), "Words a cycle; 1 if left out.", is_needed=False)}
+        return {"burst": Key(WholeNumber(1, 8), "Words a cycle; 1 if left out.", is_needed=False)}
 
     def settings(self, direction: Direction | None, said: Mapping[str, int], array: Systolic, lanes: int) -> Fill:
         return Fill(said.get("burst", 1))
@@ -58,7 +60,7 @@ class FillFacet(Facet):
 
     def work(self, machine: Machine, task: Task) -> Work:
         words = task.iterations
-        return Work(words, words, (Access(task.format.destination, words, 0, words, is_write=True),))
+        return Work(words, words, (BlockAccess(task.format.destination, words, 0, words, is_write=True),))
 
     def meaning(self, format: InstructionFormat, machine: Machine) -> Iterator[str]:
         yield f"    {format.destination.name} ← {format.statement.text.partition('=')[2].strip()}"
@@ -108,7 +110,8 @@ def run(tree: Path, *arguments: str) -> str:
 
 def complaints(tree: Path, *files: str) -> list[str]:
     """What the type checker says of tables and facets."""
-    return [line for line in run(tree, "-m", "mypy", *files).splitlines() if "/templates/" in line]
+    said = run(tree, "-m", "mypy", *files).splitlines()
+    return [line for line in said if "/templates/" in line or line.partition(":")[0] in TABLES]
 
 
 def with_template(tree: Path) -> None:

@@ -12,6 +12,7 @@ from tilewright.rtl.proof.array import array, reduced_arrays
 from tilewright.rtl.proof.assembler import assembler
 from tilewright.rtl.proof.bytes import REDUCED_WINDOWS, window
 from tilewright.rtl.proof.datapath import datapath_key, prove_datapath
+from tilewright.rtl.proof.engines import subjects_of
 from tilewright.rtl.proof.fetch import fetch, read_channel
 from tilewright.rtl.proof.ports import arbiter, memory_ports, ported_memories
 from tilewright.rtl.proof.queues import (
@@ -24,7 +25,6 @@ from tilewright.rtl.proof.queues import (
     shown_queues,
 )
 from tilewright.rtl.proof.result import Proof, Subject
-from tilewright.rtl.templates.table import facet_of
 
 Named = tuple[str, Proof]
 
@@ -59,7 +59,7 @@ def engine_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
     for group in groups(machines, [bus_key(machine) for machine in machines]):
         machine = group[0]
         for engine in machine.engines.values():
-            for subject in facet_of(engine.template).proofs(machine, engine):
+            for subject in subjects_of(machine, engine):
                 yield from named(subject, group, machines)
     clients = [[read_clients(machine, port) for port in read_channels(machine)] for machine in machines]
     for group in groups(machines, [(machine.dram, *own) for machine, own in zip(machines, clients, strict=True)]):

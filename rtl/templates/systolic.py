@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
@@ -12,20 +11,12 @@ from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.memory import Requester
 from tilewright.rtl.templates.facet import Facet, MemoryPort
 
-if TYPE_CHECKING:
-    from tilewright.rtl.proof.result import Subject
-
 
 class SystolicFacet(Facet):
     """The array's sums and weights always win; it reaches the same memories with all of its instructions."""
 
     rank = 0
     stalls = {"port": Activity.STALL_PORT, "weights": Activity.STALL_WEIGHTS}
-
-    def component(self, machine: Machine, engine: Engine) -> Any:
-        from tilewright.rtl.mma import MmaEngine
-
-        return MmaEngine(machine, engine)
 
     def reads(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
         for format in machine.formats_of(engine)[:1]:
@@ -40,12 +31,6 @@ class SystolicFacet(Facet):
             blocks = _blocks(machine, engine)
             requester = Requester(f"{engine}_c", max(blocks), is_privileged=True, has_mask=len(blocks) > 1)
             yield MemoryPort(engine, "c_write", format.destination.memory, requester)
-
-    def proofs(self, machine: Machine, engine: Engine) -> Iterator[Subject]:
-        from tilewright.rtl.proof.mma import mma_engine
-
-        if machine.formats_of(engine):
-            yield mma_engine(machine, engine)
 
 
 def _blocks(machine: Machine, engine: Engine) -> set[int]:

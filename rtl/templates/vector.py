@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
@@ -12,20 +11,12 @@ from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.memory import Requester
 from tilewright.rtl.templates.facet import Facet, MemoryPort
 
-if TYPE_CHECKING:
-    from tilewright.rtl.proof.result import Subject
-
 
 class VectorFacet(Facet):
     """A read port for each source and memory, and a write port for each memory; results win but against the array's."""
 
     rank = 1
     stalls = {"port": Activity.STALL_PORT}
-
-    def component(self, machine: Machine, engine: Engine) -> Any:
-        from tilewright.rtl.vector import VectorEngine
-
-        return VectorEngine(machine, engine)
 
     def reads(self, machine: Machine, engine: Engine) -> Iterator[MemoryPort]:
         for slot in range(machine.vector_sources(engine)):
@@ -38,18 +29,6 @@ class VectorFacet(Facet):
         for memory in machine.memories:
             if memory in written:
                 yield MemoryPort(engine, f"write_{memory}", memory, Requester(engine.name, is_privileged=True))
-
-    def proofs(self, machine: Machine, engine: Engine) -> Iterator[Subject]:
-        from tilewright.rtl.proof.nest import vector_addresses
-        from tilewright.rtl.proof.vector import joined_parts, kept_elements
-
-        formats = machine.formats_of(engine)
-        if formats:
-            yield vector_addresses(machine, engine)
-        if engine.vector.parts > 1 or any(format.statement.dot is not None for format in formats):
-            yield kept_elements(machine, engine)
-        if engine.vector.parts > 1:
-            yield joined_parts(machine, engine)
 
 
 def vector_source_memories(machine: Machine, engine: Engine, slot: int) -> tuple[str, ...]:

@@ -10,11 +10,11 @@ import tilewright.rtl.vector as rtl_vector
 from tests.engines import vector_of
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl.proof.datapath import one_lane, prove_format, prove_shared_elements, without_products
+from tilewright.rtl.proof.engines import subjects_of
 from tilewright.rtl.proof.nest import vector_addresses
 from tilewright.rtl.proof.netlist import netlist
 from tilewright.rtl.proof.result import Proof
 from tilewright.rtl.proof.vector import kept_elements
-from tilewright.rtl.templates.table import facet_of
 
 MACHINE = load_machine("vector-only", ["lanes=3"])
 PRODUCTS = [of.mnemonic for of in MACHINE.formats.values() if of.statement.dot is not None]
@@ -81,7 +81,7 @@ def test_sees_a_row_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_engines_that_multiply_have_elements_to_prove() -> None:
     counts = {
-        name: len(list(facet_of(vector_of(machine).template).proofs(machine, vector_of(machine))))
+        name: len(list(subjects_of(machine, vector_of(machine))))
         for name, machine in (("tiny8", load_machine("tiny8")), ("vector-only", MACHINE))
     }
 

@@ -200,7 +200,7 @@ def test_once_few_runs_are_found_other_steps_are_given_up_early(monkeypatch: pyt
         made.append(1)
         return IndexRun(*values)
 
-    monkeypatch.setattr("tilewright.compiler.lower.moves.Run", counted)
+    monkeypatch.setattr("tilewright.compiler.lower.moves.IndexRun", counted)
     assert len(runs([index // 2 for index in range(70_000)])) == 2
     assert len(made) < 35_000 + 300
 

@@ -8,6 +8,7 @@ stripe needs 2 again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain as joined
@@ -61,6 +62,15 @@ def in_stripes(chain: Chain, stripes: Stripes) -> NestProgram:
         constants=cutter.constants,
         constant_types=cutter.types,
     )
+
+
+_PIECE = re.compile(r"\.(rows|channels)\d+(?=\.|$)")
+"""What names of pieces have more than those of what they are pieces of."""
+
+
+def name_uncut(name: str) -> str:
+    """The name of the nest, tensor or constant of which something is a piece. Example: `w` of `w.rows1.channels2`."""
+    return _PIECE.sub("", name)
 
 
 def cut_evenly(count: int, size: int) -> list[range]:

@@ -40,18 +40,13 @@ def print_changes(changes: Sequence[Mapping[str, Any]], before: int) -> None:
 
 def print_layer(found: Mapping[str, Any]) -> None:
     """One layer in full."""
-    tiles = found["tiles"]
-    print_text(f"{found['name']} on {found['isa']}: {found['cycles']:,} of {found['program_cycles']:,} cycles.")
+    print_text(_whose_cycles(found))
     print_text(f"It computes {', '.join(found['nodes']) or 'what the compiler added'}.")
-    overlap = "" if tiles["count"] == 1 else _overlap(tiles["overlaps"])
-    order = f"; {tiles['order']}" if tiles["order"] else ""
-    print_text(f"Tiles: {tiles['text']}{order}{overlap}.")
-    print()
-    rows = [("chosen", found["tiles"]["text"], found["tiles"]["order"], *_change(found["program_cycles"], 0, ""))]
-    for other in found["other_tiles"]:
-        change = _change(other["cycles"], found["program_cycles"], "does not fit")
-        rows.append(("other", other["tiles"]["text"], other["tiles"]["order"], *change))
-    print_table("Other tiles, each in the whole program", ("", "tiles", "order", "cycles", "change", ""), rows)
+    if found["pieces"]:
+        first, *_, last = found["pieces"]
+        print_text(f"It is in {found['tiles']['text']}: from {first} to {last}. Name a piece for its other tiles.")
+    else:
+        _print_tiles(found)
     print()
     covers = [
         (
@@ -72,6 +67,27 @@ def print_layer(found: Mapping[str, Any]) -> None:
     print()
     loaded = [(one["buffer"], one["bytes"], f"{one['times']:g}", one["why"]) for one in found["loaded"]]
     print_table("What it loads from DRAM", ("from", "bytes", "times", "why more than once"), loaded)
+
+
+def _whose_cycles(found: Mapping[str, Any]) -> str:
+    cycles, name = f"{found['cycles']:,} of {found['program_cycles']:,} cycles", found["name"]
+    if found["layer"] == name:
+        return f"{name} on {found['isa']}: {cycles}."
+    return f"{name} on {found['isa']}, a piece of {found['layer']}, which takes {cycles}."
+
+
+def _print_tiles(found: Mapping[str, Any]) -> None:
+    """The tiles of what is not in pieces, and others."""
+    tiles = found["tiles"]
+    overlap = "" if tiles["count"] == 1 else _overlap(tiles["overlaps"])
+    order = f"; {tiles['order']}" if tiles["order"] else ""
+    print_text(f"Tiles: {tiles['text']}{order}{overlap}.")
+    print()
+    rows = [("chosen", tiles["text"], tiles["order"], *_change(found["program_cycles"], 0, ""))]
+    for other in found["other_tiles"]:
+        change = _change(other["cycles"], found["program_cycles"], "does not fit")
+        rows.append(("other", other["tiles"]["text"], other["tiles"]["order"], *change))
+    print_table("Other tiles, each in the whole program", ("", "tiles", "order", "cycles", "change", ""), rows)
 
 
 def _overlap(overlaps: bool) -> str:

@@ -14,6 +14,7 @@ import pytest
 import tilewright as tw
 from tests.accumulator_networks import FROM_ACCUMULATORS, pooled
 from tests.compiler.models import conv_model
+from tests.compiler.stripes.networks import block_model
 from tests.digits import MODEL, images
 from tests.tilewright.command_line import Command
 from tilewright.compiler.options import Options
@@ -180,3 +181,53 @@ def test_a_layer_may_be_computed_in_the_tiles_of_its_reader() -> None:
     assert [(one["form"], one["is_chosen"]) for one in covers[-2:]] == [
         ("before pool", False), ("in the tiles of pool", True)
     ]  # fmt: skip
+
+
+# -- layers in pieces --------------------------------------------------------------------------------------------------
+
+CHAIN = ("first", "expand", "depthwise", "project")
+
+
+@pytest.fixture(scope="module")
+def in_stripes() -> tuple[Program, tuple[Compiled, ...]]:
+    model = block_model(height=24, width=24, channels=96, stride=2)
+    return compile_keeping(model.SerializeToString(), load_machine("dw16", ["memories.act.kib=32"]), FAST)
+
+
+def test_layers_in_stripes_are_those_of_the_network(in_stripes: tuple[Program, tuple[Compiled, ...]]) -> None:
+    found, profile = explain_network(*in_stripes, []), in_stripes[0].profile()
+    assert [(of["name"], of["cycles"]) for of in found["layers"]] == [
+        (of["name"], of["cycles"]) for of in profile["layers"]
+    ]
+    assert found["remarks"]["stripes"].endswith(f"pass through {', '.join(CHAIN)}")
+    first, expand, depthwise, project = found["layers"]
+    assert depthwise["instructions"] == ("depthwise",) and project["instructions"] == ("mma", "requantize")
+    assert "expand.q.quantize.out" in expand["tensors"]
+    assert expand["tensors"].keys() < {*first["tensors"], *depthwise["tensors"]}
+
+
+@pytest.mark.slow
+def test_a_layer_in_stripes_loads_what_its_pieces_do(in_stripes: tuple[Program, tuple[Compiled, ...]]) -> None:
+    """Each of its stripes takes all weights of the expansion: 96 · 16 of one byte."""
+    layer = explain_layer(*in_stripes, "expand")
+    stripes = len({name.split(".")[1] for name in layer["pieces"]})
+    assert [(one["bytes"], one["times"]) for one in layer["loaded"] if one["buffer"] == "expand.w.data"] == [
+        (96 * 16 * stripes, stripes)
+    ]
+    assert layer["tiles"]["pieces"] == len(layer["pieces"]) and not layer["other_tiles"]
+    pieces = [explain_layer(*in_stripes, name) for name in layer["pieces"][:2]]
+    assert all(piece["layer"] == "expand" and piece["cycles"] == layer["cycles"] for piece in pieces)
+    assert pieces[0]["other_tiles"] and pieces[0]["tiles"]["pieces"] == 1
+    bytes_of = [sum(one["bytes"] for one in of["loaded"]) for of in (layer, *pieces)]
+    assert bytes_of[0] > sum(bytes_of[1:]) > 0
+
+
+@pytest.mark.slow
+def test_pieces_of_a_layer_are_told_in_words(tilewright: Command, tmp_path: Path) -> None:
+    onnx.save(block_model(height=24, width=24, channels=96, stride=2), tmp_path / "net.onnx")
+    words = ("explain", tmp_path / "net.onnx", "--isa", "dw16", "--set", "memories.act.kib=32", "--effort", 0)
+    of_layer, of_piece = (tilewright(*words, name) for name in ("project", "project.rows1"))
+    assert (of_layer.code, of_layer.err, of_piece.code, of_piece.err) == (0, "", 0, "")
+    assert "from project.rows0 to project.rows3. Name a piece for its other tiles" in " ".join(of_layer.out.split())
+    assert ", a piece of project, which takes" in " ".join(of_piece.out.split())
+    assert "Other tiles" in of_piece.out and "Other tiles" not in of_layer.out

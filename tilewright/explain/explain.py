@@ -31,7 +31,7 @@ def explain_network(network: Program, programs: Sequence[Compiled], changes: Seq
         "layers": layers,
         "through_dram": through_dram(facts),
         "remarks": {
-            about: text for each in programs for about, text in each.program.metadata.items() if about != MODEL
+            about: text for program in network.programs for about, text in program.metadata.items() if about != MODEL
         },
         "host_nodes": [asdict(node) for node in profile.host_nodes],
         "what_if": [asdict(change) for change in changes],

@@ -29,13 +29,23 @@ def print_network(found: Mapping[str, Any], model: str) -> None:
         print_table("On the host", ("node", "why"), nodes)
     if found["what_if"]:
         print()
-        print_changes(found["what_if"], found["cycles"])
+        print_changes(found["what_if"], found["cycles"], found["images"])
 
 
-def print_changes(changes: Sequence[Mapping[str, Any]], before: int) -> None:
-    """What a network takes when it is compiled again for changed machines; `before` is what it takes now."""
-    rows = [(one["change"], *_change(one["cycles"], before, one["why_not"])) for one in changes]
-    print_table("Compiled again, with", ("setting", "cycles", "change", ""), rows)
+def print_changes(changes: Sequence[Mapping[str, Any]], before: int, images: int | None = None) -> None:
+    """What a network takes when it is compiled again for changed machines; `before` is what it takes now.
+
+    Of a batch, what each image takes: a changed machine may take more of them, or fewer, in a run.
+    """
+    now = round(before / (images or 1))
+    rows = [(one["change"], *_change(_for_each(one), now, one["why_not"])) for one in changes]
+    cycles = "cycles" if images is None else "cycles for each image"
+    print_table("Compiled again, with", ("setting", cycles, "change", ""), rows)
+
+
+def _for_each(changed: Mapping[str, Any]) -> int | None:
+    """The cycles of a run for each of its images."""
+    return None if changed["cycles"] is None else round(changed["cycles"] / (changed["images"] or 1))
 
 
 def print_layer(found: Mapping[str, Any]) -> None:

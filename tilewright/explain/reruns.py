@@ -65,7 +65,7 @@ def what_if(model: Path | bytes, isa: str, overrides: Sequence[str], change: str
     except (CompileError, IsaError, InputError) as error:
         return Changed(change, None, str(error).splitlines()[0])
     programs = network.programs if isinstance(network, Partitioned) else (network,)
-    return Changed(change, sum(map(exact_cycles, programs)))
+    return Changed(change, sum(map(exact_cycles, programs)), images=network.images)
 
 
 def usual_changes(machine: Machine, memory: str) -> list[str]:

@@ -77,11 +77,15 @@ def parts_of(machine: Machine) -> Mapping[str, IdealPart]:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A network compiled for a changed machine: `cycles` of all its programs, or why there are none."""
+    """A network compiled for a changed machine: `cycles` of a run, or why there are none.
+
+    `images`: as many as a run takes, which another machine may change; None unless it is compiled for a batch.
+    """
 
     change: str
     cycles: int | None
     why_not: str = ""
+    images: int | None = None
 
 
 def what_if(programs: Sequence[Program], cycles: int, choices: Sequence[Choice]) -> WhatIf:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.explain.explain import explain_layer, explain_network
 from tilewright.explain.layers import CHANNELS_OUTER, PIXELS_OUTER
+from tilewright.explain.report import print_changes
 from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.profiles.what_if import Changed
 from tilewright.program import Program
 from tilewright.values.compiled import Compiled, compile_keeping
 
@@ -111,6 +113,18 @@ def test_a_change_costs_what_the_changed_machine_takes(tilewright: Command, tmp_
     assert wide["cycles"] == tw.compile(str(MODEL), "tiny8", [change], effort=0).profile()["cycles"]
     assert impossible["cycles"] is None
     assert impossible["why_not"].startswith("--set lanes=5: ")
+
+
+def test_a_changed_machine_is_compared_by_what_each_image_of_a_batch_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """2,000 cycles for four images are 500 for each; the other machine takes one image in a run, of 900 cycles."""
+    print_changes([asdict(Changed("lanes=4", 900, images=1))], 2000, 4)
+    told = capsys.readouterr().out
+    assert "cycles for each image" in told and "lanes=4 900 +80.0 %" in " ".join(told.split())
+
+
+def test_says_how_many_images_a_run_takes() -> None:
+    found = explained(replace(FAST, batch=2), "tiny8")
+    assert found["images"] == 2 and found["remarks"]["batch"].startswith("2 images in each run of ")
 
 
 @pytest.fixture

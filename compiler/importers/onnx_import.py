@@ -38,6 +38,7 @@ from tilewright.compiler.importers.opsets import (
 )
 from tilewright.compiler.importers.packed_blocks import with_plain_blocks
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
+from tilewright.compiler.importers.preconditions.types import check_types
 from tilewright.compiler.importers.reach import reached
 from tilewright.compiler.importers.schemas import check_node
 from tilewright.compiler.importers.shapes import infer_shapes, known_shape
@@ -224,7 +225,9 @@ def _check_what_is_known(model: onnx.ModelProto) -> None:
     """Raise CompileError for a node that is at fault itself, not only where its result meets another shape."""
     with suppress(*NOT_INFERRED):
         known = infer_shapes(model, strict=False)
-        check_preconditions(known, opset_of(model), [name for name, _ in named_nodes(known)])
+        names = [name for name, _ in named_nodes(known)]
+        check_types(known, names)
+        check_preconditions(known, opset_of(model), names)
 
 
 def build_graph(model: onnx.ModelProto, opset: int, refused: Container[str] = ()) -> Graph:

@@ -15,7 +15,7 @@ from tilewright.compiler.errors import DamagedModel, NodeName, describe
 from tilewright.isa.machine.memory import BYTE_BITS
 from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 
-FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.FLOAT8E8M0)
 
 READS_NUMBERS = frozenset(
     {"BatchNormalization", "Conv", "ConvTranspose", "DequantizeLinear", "Gemm", "MatMul", "QuantizeLinear"}
@@ -37,7 +37,7 @@ def check_links(model: onnx.ModelProto, name: str) -> None:
                 if tensor in constants and (tensor, reads_numbers) not in checked:
                     checked.add((tensor, reads_numbers))
                     _check_numbers(constants[tensor], node, name)
-                    _check_packed(constants[tensor], node, name)
+                    _check_codes(constants[tensor], node, name)
                 continue
             reads = f"{_describe(node)} reads {tensor!r}"
             if tensor not in producers:
@@ -69,18 +69,27 @@ def _check_numbers(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None
         )
 
 
-def _check_packed(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None:
-    """Elements of less than a byte share bytes: as many as they need, each of them a byte."""
-    if tensor.data_type not in TensorProto.DataType.values():
+def _check_codes(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None:
+    """Integers are such that their type holds; elements of less than a byte share bytes, as many as they need."""
+    if tensor.data_type not in TensorProto.DataType.values() or tensor.data_location == TensorProto.EXTERNAL:
         return  # the checker says so
     stored = TensorProto.DataType.Name(tensor.data_type).lower()
-    if stored not in SHORT or tensor.data_location == TensorProto.EXTERNAL:
+    if stored not in STORED_TYPES:
         return
+    reads = f"{_describe(node)} reads {tensor.name!r}"
+    if stored in SHORT:
+        _check_packed(tensor, stored, reads, name)
+        return
+    low, high = STORED_TYPES[stored].limits
+    if wrong := [value for value in tensor.int32_data if not low <= value <= high]:
+        raise DamagedModel(name, f"{reads}, {stored} that holds {wrong[0]}", expected=f"{low} to {high}")
+
+
+def _check_packed(tensor: TensorProto, stored: str, reads: str, name: str) -> None:
     in_a_byte = BYTE_BITS // STORED_TYPES[stored].values.bits
     count = prod(tensor.dims)
     needed = -(-count // in_a_byte)
     held = tensor.raw_data if tensor.HasField("raw_data") else tensor.int32_data
-    reads = f"{_describe(node)} reads {tensor.name!r}"
     if len(held) != needed:
         fact = f"{reads}, which has {len(held)} bytes for {count} elements of {stored}"
         raise DamagedModel(name, fact, expected=f"{needed}, with {in_a_byte} elements in each")

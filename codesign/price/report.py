@@ -88,8 +88,12 @@ def energy_report(
     layers: Sequence[LayerEnergy],
     dram_pj_per_byte: float,
     prices: Sequence[MemoryPrice] = (),
+    images: int | None = None,
 ) -> dict[str, Any]:
-    """The energy of one run of a program: what is known of it; `prices` say which memories' energy is estimated."""
+    """The energy of one run of a program: what is known of it; `prices` say which memories' energy is estimated.
+
+    `images` of a batch that the run takes; the report says it if there are several.
+    """
     memories = dict.fromkeys(memory for layer in layers for memory in layer.memories_pj)
     macs = sum(layer.macs for layer in layers)
     logic = _logic([layer.logic_pj for layer in layers])
@@ -97,6 +101,7 @@ def energy_report(
     return {
         "program": name,
         "cycles": cycles,
+        **({"images": images} if images is not None and images > 1 else {}),
         "macs": macs,
         "basis": {
             "memories": "one-port macros of the same words and bits: the library measures no two-port accesses",
@@ -227,6 +232,7 @@ MOST_NJ = 1e5
 def energy_table(report: Mapping[str, Any], is_wide: bool = True) -> Table:
     """A row for each layer and one for the run: nJ or µJ by memory, of DRAM, of logic if it is known, and the sum.
 
+    Of a batch, one for each of its images, too.
     Where it may not be wide, the memories are one column, and the title says what each of them takes of the run.
     """
     memories = list(report["memories_pj"])
@@ -258,7 +264,11 @@ def energy_table(report: Mapping[str, Any], is_wide: bool = True) -> Table:
         each = ((name, energy) for name, energy in report["memories_pj"].items() if energy is not None)
         title += "; of the memories " + ", ".join(f"{name} {energy / pj:,.3g}" for name, energy in each)
     columns = [f"{name} est." if name in errors else name for name in memories] if is_wide else ["memories"]
-    return title, ("layer", *columns, "DRAM", *(report["logic_pj"] or ()), "sum"), [*rows, row("total", report)]
+    rows.append(row("total", report))
+    if "images" in report:
+        each_image = [of / report["images"] if isinstance(of, float) else of for of in rows[-1][1:]]
+        rows.append((f"each of {report['images']} images", *each_image))
+    return title, ("layer", *columns, "DRAM", *(report["logic_pj"] or ()), "sum"), rows
 
 
 def _sum(energies: Mapping[str, Any]) -> float | None:

@@ -189,7 +189,7 @@ def energy_of_program(price: Price, loaded: Program, name: str, dram_pj_per_byte
         profile = Program(binary).run_profile()
         found += energy_of_layers(price, binary, profile, dram_pj_per_byte)
         cycles += profile.cycles
-    return energy_report(name, cycles, found, dram_pj_per_byte, price.memories)
+    return energy_report(name, cycles, found, dram_pj_per_byte, price.memories, loaded.images)
 
 
 def print_energy(energy: Mapping[str, Any]) -> None:

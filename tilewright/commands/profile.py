@@ -242,10 +242,10 @@ def _print_what_if(bounds: WhatIf | None, changes: Sequence[Changed], program: P
     from tilewright.profiles.what_if import print_what_if
 
     if bounds is not None:
-        print_what_if(bounds, program.name, found.isa)
+        print_what_if(bounds, program.name, found.isa, found.images)
     if changes:
         print("\n" * (bounds is not None), end="")
-        print_changes([asdict(change) for change in changes], found.cycles)
+        print_changes([asdict(change) for change in changes], found.cycles, found.images)
 
 
 def _order(sort: str) -> Order:

@@ -137,11 +137,12 @@ def _cycles(programs: Sequence[Program], ideal: Ideal) -> int:
     return sum(simulate_cycles(program, place_regions(program.limits), ideal).cycles for program in programs)
 
 
-def print_what_if(found: WhatIf, name: str, isa: str) -> None:
-    """The bounds as a table, and what they leave out."""
+def print_what_if(found: WhatIf, name: str, isa: str, images: int | None = None) -> None:
+    """The bounds as a table, and what they leave out; `images` of a batch that a run takes."""
+    from tilewright.profiles.report import for_images
     from tilewright.terminal.tables import percent, print_table, print_text
 
-    print(f"{name} on {isa}: {found.cycles:,} cycles.")
+    print(f"{name} on {isa}: {found.cycles:,} cycles{for_images(found.cycles, images)}.")
     print()
     rows = [(bound.parts, bound.cycles, percent(bound.fewer)) for bound in found.bounds]
     print_table("What if a part took no time?", ("part", "cycles", "fewer, at most"), rows)

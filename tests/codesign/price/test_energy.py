@@ -111,6 +111,14 @@ def test_each_layer_and_the_run_have_their_sums() -> None:
     assert narrow == f"{title}; of the memories act 0.4, wgt 0.05"
 
 
+def test_of_a_batch_each_image_has_its_share() -> None:
+    layer = LayerEnergy("one", 10, {"act": 100.0, "wgt": 60.0}, 1000.0, {"clock": 2000.0})
+    rows = energy_table(energy_report("net", 100, [layer], 2.5, images=4))[2]
+    assert rows[1:] == [("total", 0.1, 0.06, 1.0, 2.0, 3.16), ("each of 4 images", 0.025, 0.015, 0.25, 0.5, 0.79)]
+    alone = energy_report("net", 100, [layer], 2.5, images=1)
+    assert "images" not in alone and energy_table(alone)[2][-1][0] == "total"
+
+
 def test_power_is_energy_over_time(toy: Process) -> None:
     measured = dataclasses.replace(toy, logic_energy=LogicEnergy(0.5, 2.0, 0.25))
     report = energy_report("net", CYCLES, [energy_of(measured, instruction("mma", x=10))], 2.5)

@@ -11,7 +11,7 @@ from tests.docs.document import blocks, with_outputs
 from tests.tilewright.command_line import Command
 from tilewright.errors import InputError
 from tilewright.isa.files.loader import load_machine
-from tilewright.profiles.what_if import choices_of
+from tilewright.profiles.what_if import Bound, WhatIf, choices_of, print_what_if
 
 
 @pytest.fixture
@@ -34,6 +34,11 @@ def test_prints_what_the_document_shows(
         document.write_text(with_outputs(document.read_text(), {shown: ended.out}))
     else:
         assert ended.out == shown.text
+
+
+def test_of_a_batch_it_says_what_each_image_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    print_what_if(WhatIf(2000, 1900, (Bound("bus=inf", 1600, 0.2),)), "net.npu", "base16", 4)
+    assert capsys.readouterr().out.startswith("net.npu on base16: 2,000 cycles for 4 images, 500 each.\n")
 
 
 def test_json_has_the_bounds(tilewright: Command, program: Path) -> None:

@@ -7,21 +7,39 @@ python -m tests.schedules.memories --least --long         # those of it that tak
 python -m tests.schedules.memories --least bert-tiny sequence16 --effort 0      # one of these, sooner
 
 `least`: the smallest power of two, in KiB, with which no more of a network goes to the host than with all memory that
-the machine has. It is found by bisection with `--effort 0`, of which the tiles are those that every effort starts from.
+the machine has. Where the machine can compute every node, that is the smallest with which each layer has a program of
+its own. For the last that a compilation tries keeps nothing on chip between layers and moves nothing ahead, so that no
+layer has anything in memory while another is computed; and what is too long for one program becomes several. Otherwise
+it is found by compiling.
 """
 
 from __future__ import annotations
 
 import argparse
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tests.schedules.cycles import ENTRIES as OF_CYCLES
 from tests.schedules.never_slower import model
+from tilewright.compiler.attempts import frugal
+from tilewright.compiler.emission.ahead import NOTHING_AHEAD
+from tilewright.compiler.errors import DoesNotFit, TooLong
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
+from tilewright.compiler.partition.front import Front
+from tilewright.compiler.partition.parts import whole_network
+from tilewright.compiler.partition.programs import Programs
+from tilewright.compiler.partition.source import read_source
+from tilewright.compiler.pipeline import passes_of
+from tilewright.compiler.running import finisher_of
 from tilewright.compiler.search.finisher import exact_cycles
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.planned import without_room as nests_without_room
+from tilewright.compiler.tiling.planner import Planner
+from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -85,22 +103,68 @@ def rows(name: str, isa: str, sizes: Sequence[int]) -> Iterator[str]:
 def least_kib(on_host: Callable[[int], int], most: int) -> int:
     """The least power of two with which no more nodes are on the host than with `most` KiB.
 
-    `on_host` never grows with the size. Example, `most` is 160: of 1, 2, 4, … 128, 160, it is asked for about three.
+    `on_host` never grows with the size. Most networks need no more than the smallest, so this is asked for first; then
+    by bisection. Example, `most` is 160: of 1, 2, 4, … 128, 160, it is asked for 160 and 1, and then for about three.
     """
     powers = [1 << exponent for exponent in range(most.bit_length()) if 1 << exponent < most]
     allowed = on_host(most)
-    at = bisect_left(powers, True, key=lambda kib: on_host(kib) <= allowed)
+    if powers and on_host(powers[0]) <= allowed:
+        return powers[0]
+    at = bisect_left(powers, True, lo=min(1, len(powers)), key=lambda kib: on_host(kib) <= allowed)
     return powers[at] if at < len(powers) else most
+
+
+def nests_without_program(selection: Selection) -> list[str]:
+    """The nests that have no program of their own: no tile fits, or there are too many instructions for one.
+
+    Those that look alike are tried once, with the last options that a compilation tries.
+    """
+    without_room = [node for error in nests_without_room(selection) for node in error.nodes]
+    if without_room:
+        return without_room
+    first, last = frugal(TilingOptions())
+    left = _without_program(selection, first, None)
+    return _without_program(selection, last, left) if left else []
+
+
+def _without_program(selection: Selection, tiling: TilingOptions, wanted: Collection[str] | None) -> list[str]:
+    """Of the nests that are wanted, or of all, those that do not fit if they are cut so, one alone and in order."""
+    options = Options(effort=0, tiling=tiling, ahead=NOTHING_AHEAD)
+    plan = Planner(selection, tiling).plan()
+    finisher = finisher_of(passes_of(options.passes), selection.machine)
+    found, seen = list[str](), set[str]()
+    for position, look in enumerate(plan.looks):
+        name = selection.covers[position].nest.name
+        if position in plan.within or look in seen or (wanted is not None and name not in wanted):
+            continue
+        seen.add(look)
+        try:
+            finisher.place(tile_part(selection, plan, range(position, position + 1)), options)
+        except (DoesNotFit, TooLong):
+            found.append(name)
+    return found
+
+
+def selected(network: bytes, machine: Machine) -> Selection | None:
+    """A network with the instructions of a machine; None if there is a node for which it has none."""
+    options, source = Options(effort=0, cuts_chains=False, joins_columns=False), read_source(network)
+    made = Programs(source, machine, options, Front(), keeps_results=False).cover(whole_network(source)).made
+    return made.value if made is not None and isinstance(made.value, Selection) else None
+
+
+def nodes_on_host(name: str, isa: str, kib: int) -> int:
+    """How many nodes are on the host with so much memory; 1 for any number if the machine can compute all of them."""
+    selection = selected(model(name).SerializeToString(), machine_with(isa, kib))
+    if selection is None:
+        return taken(name, isa, kib, Options(effort=0, cuts_chains=False)).on_host
+    return bool(nests_without_program(selection))
 
 
 def least_row(name: str, isa: str, effort: int) -> str:
     """The row of a network in the table with the least memory of each; `effort` is that of the cycles."""
     memory = load_machine(isa).memories["act"]
 
-    def on_host(kib: int) -> int:
-        return taken(name, isa, kib, Options(effort=0, cuts_chains=False)).on_host
-
-    least = least_kib(on_host, memory.depth * memory.word_bytes // KIB_BYTES)
+    least = least_kib(partial(nodes_on_host, name, isa), memory.depth * memory.word_bytes // KIB_BYTES)
     cut = {kib: taken(name, isa, kib, Options(effort=effort)) for kib in BESIDE_THE_LEAST}
     whole = taken(name, isa, ON_HOST_AT, Options(effort=effort, cuts_chains=False))
     cells = [f"{least} KiB", whole.on_host, cut[ON_HOST_AT].on_host, *(f"{cut[kib].cycles:,}" for kib in cut)]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,23 @@ KNOWN = 1 << 14
 """So many answers about pairs of forms are remembered."""
 
 
+class Lists(NamedTuple):
+    """Numbers of several owners, as kernels take them: those of an owner begin at `begins[owner]`."""
+
+    begins: Integers
+    values: Integers
+
+    @staticmethod
+    def of(lists: Sequence[Sequence[int]]) -> Lists:
+        begins = np.cumsum([0, *map(len, lists)])
+        return Lists(begins, np.fromiter(chain.from_iterable(lists), np.int64))
+
+    @property
+    def owners(self) -> Integers:
+        """The owner of each value."""
+        return np.repeat(np.arange(len(self.begins) - 1), np.diff(self.begins))
+
+
 @dataclass(frozen=True)
 class Dependences:
     """For each operation, earlier ones by index; what follows from others may be missing.
@@ -40,14 +58,14 @@ class Dependences:
     started: tuple[tuple[int, ...], ...]
 
     @cached_property
-    def after_end(self) -> list[list[int]]:
+    def after_end(self) -> Lists:
         """For each operation, those before which it must have completed."""
-        return _inverse(self.completed)
+        return Lists.of(_inverse(self.completed))
 
     @cached_property
-    def after_start(self) -> list[list[int]]:
+    def after_start(self) -> Lists:
         """For each operation, those before which it must have started."""
-        return _inverse(self.started)
+        return Lists.of(_inverse(self.started))
 
 
 def dependences(program: TileProgram) -> Dependences:

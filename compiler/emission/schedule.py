@@ -9,16 +9,15 @@ starts: whatever stands before an operation starts no later than it, so no full 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
-from tilewright.compiler.emission.dependences import Dependences, dependences
+from tilewright.compiler.emission.dependences import Dependences, Lists, dependences
 from tilewright.compiler.emission.divide import divided
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.kernels.marks import NEVER
@@ -217,7 +216,7 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         else np.flatnonzero(engine == of.number).tolist()
         for of in machine_engines
     ]
-    queues = _lists("queue", waiting)
+    queues = Lists.of(waiting)
     return WorkColumns(
         engine=engine,
         busy=busy,
@@ -229,10 +228,13 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         passable=np.array(work.passable(), np.int64),
         open=np.array(opened, np.int64),
         ready=np.zeros(count, np.int64),
-        **_lists("after_end", before.after_end),
-        **_lists("after_start", before.after_start),
-        **queues,
-        heads=queues["queue_begins"][:-1].copy(),
+        after_end_begins=before.after_end.begins,
+        after_end=before.after_end.values,
+        after_start_begins=before.after_start.begins,
+        after_start=before.after_start.values,
+        queue=queues.values,
+        queue_begins=queues.begins,
+        heads=queues.begins[:-1].copy(),
         free=np.zeros(len(machine_engines), np.int64),
         contexts=np.array(contexts, np.int64),
         ends=np.zeros((len(machine_engines), max(contexts)), np.int64),
@@ -248,9 +250,3 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         reserved=np.zeros(memories, np.int64),
         none_reserved=np.zeros(memories, np.int64),
     )
-
-
-def _lists(name: str, lists: Sequence[Sequence[int]]) -> Mapping[str, Integers]:
-    """Lists of numbers as one column, and where each of them begins in it."""
-    begins = np.cumsum([0, *map(len, lists)])
-    return {f"{name}_begins": begins, name: np.fromiter(chain.from_iterable(lists), np.int64)}

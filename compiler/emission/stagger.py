@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
+from typing import NamedTuple
 
 from tilewright.compiler.tile.program import BufferAddress, TileOperation
 from tilewright.compiler.tile.sums import can_be_exchanged, exchanged
@@ -25,38 +26,38 @@ def staggered(machine: Machine, products: Sequence[TileOperation], array: int, a
     if not can_be_exchanged(machine, products):
         return products
     pieces = [piece for product in products for piece in _pieces(machine, product, arrays)]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(_read(machine, p).buffer for p in pieces))}
-    pieces.sort(key=lambda piece: (numbers[_read(machine, piece).buffer], _read(machine, piece).offset))
-    total, passed, first = sum(map(_vectors, pieces)), 0, 0
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(piece.read.buffer for piece in pieces))}
+    pieces.sort(key=lambda piece: (numbers[piece.read.buffer], piece.read.offset))
+    total, passed, first = sum(piece.vectors for piece in pieces), 0, 0
     while passed * arrays < total * array:
-        passed += _vectors(pieces[first])
+        passed += pieces[first].vectors
         first += 1
-    return exchanged(machine, products, [*pieces[first:], *pieces[:first]])
+    return exchanged(machine, products, [piece.product for piece in (*pieces[first:], *pieces[:first])])
 
 
-def _pieces(machine: Machine, product: TileOperation, count: int) -> list[TileOperation]:
+class _Piece(NamedTuple):
+    """A product, where the activations that it reads begin, and the vectors of them that enter the array."""
+
+    product: TileOperation
+    read: BufferAddress
+    vectors: int
+
+
+def _pieces(machine: Machine, product: TileOperation, count: int) -> list[_Piece]:
     """A product in at most so many pieces along the summed loop that moves furthest; whole if there is none."""
     format, fields = machine.format(product.mnemonic), product.fields
-    vectors = systolic_activations(format).name
+    activations = systolic_activations(format).name
+    vectors = prod(trips for name, trips in fields.items() if name.startswith("trip."))
     summed = [loop for loop in format.reduce_loops if fields.get(f"trip.{loop}", 1) > 1]
-    loop = max(summed, key=lambda name: abs(fields.get(f"{vectors}.{name}", 0)), default=None)
+    loop = max(summed, key=lambda name: abs(fields.get(f"{activations}.{name}", 0)), default=None)
     if loop is None:
-        return [product]
+        return [_Piece(product, product.bases[activations], vectors)]
     trip, pieces = fields[f"trip.{loop}"], []
     for start, stop in pairwise(sorted({trip * each // count for each in range(count + 1)})):
         bases = {
             name: BufferAddress(base.buffer, base.offset + start * fields.get(f"{name}.{loop}", 0))
             for name, base in product.bases.items()
         }
-        pieces.append(product._replace(fields={**fields, f"trip.{loop}": stop - start}, bases=bases))
+        piece = product._replace(fields={**fields, f"trip.{loop}": stop - start}, bases=bases)
+        pieces.append(_Piece(piece, bases[activations], vectors // trip * (stop - start)))
     return pieces
-
-
-def _read(machine: Machine, product: TileOperation) -> BufferAddress:
-    """Where the activations of a product begin."""
-    return product.bases[systolic_activations(machine.format(product.mnemonic)).name]
-
-
-def _vectors(product: TileOperation) -> int:
-    """The vectors that enter the array."""
-    return prod(count for name, count in product.fields.items() if name.startswith("trip."))

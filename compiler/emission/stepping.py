@@ -1,25 +1,31 @@
 """A machine that is stepped through without its loads: which operations of some layers start next, and when.
 
-Loads come with the operation that needs them, as soon as they can.
+Loads come with the operation that needs them, as soon as they can. The steps are compiled (`kernels/stepping.py`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.kernels.marks import NEVER
 from tilewright.compiler.emission.load_plan import fills
-from tilewright.compiler.emission.room import BuffersOnChip, FreeWords
+from tilewright.compiler.emission.room import BuffersOnChip, FreeWords, RoomColumns
+from tilewright.compiler.tile.accesses import Integers
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.templates.work import Work
+
+NO_STEP = -1
+"""The step of an operation of another section."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerSpan:
-    """Some layers of a program: the operations in `span`, by index.
+    """Some layers of a program, one after the other: the operations in `span`, by index.
 
     `layers`, `engines`, `durations` and `before` are those of all operations, and `in_order` is the start of each if
     one layer follows the other. `fronts`: for each layer of the section, whether others may be begun beside it.
@@ -48,127 +54,136 @@ class Merged:
     starts: Mapping[int, int]
 
 
-@dataclass(slots=True)
-class ScheduleStep:
-    """An operation of another engine than load, or the last loads of a layer.
+class SteppingColumns(NamedTuple):
+    """A machine while operations of a section start, as `kernels.stepping` steps it; all are numbers.
 
-    `all`: the loads that stand right before it, and itself; `reads`: those of these loads that it comes after. `open`:
-    how many operations of other steps must still start before it. `progress`: the share of its layer's work on its
-    engine that comes before it.
+    A step is an operation of an engine that does not load, with the loads that stand right before it, or the last loads
+    of a layer: from its `first` operation to its `last`. `waits_for`: how many times what is to start before it is
+    named by operations of it.
+
+    Of each operation: its `step_of`, `engine`, for how many cycles that is `busy`, and when it is `complete`; whether
+    it is a load that the last operation of its step reads (`is_read`); from when on it is `ready` to start, and its
+    `starts`. `after_end` from `after_end_begins[operation]` on are those that wait for its end, `after_start` those
+    that wait for its start.
+
+    Of each engine: whether it `is_load`, and when it is `free`. At last the `room` in memories, no words that are
+    reserved, the last start (`now`), and those that have started: the first `done` of `order`.
     """
 
-    operation: int
-    all: tuple[int, ...]
-    reads: tuple[int, ...]
-    open: int = 0
-    progress: float = 0
+    room: RoomColumns
+    first: Integers
+    last: Integers
+    waits_for: Integers
+    step_of: Integers
+    engine: Integers
+    busy: Integers
+    complete: Integers
+    is_read: NDArray[np.bool_]
+    ready: Integers
+    starts: Integers
+    after_end_begins: Integers
+    after_end: Integers
+    after_start_begins: Integers
+    after_start: Integers
+    is_load: NDArray[np.bool_]
+    free: Integers
+    none_reserved: Integers
+    now: Integers
+    order: Integers
+    done: Integers
 
 
-Steps = deque[ScheduleStep]
+class Queues(NamedTuple):
+    """Steps in queues, one behind the other: those of a queue from `heads[queue]` to before `begins[queue + 1]`."""
+
+    steps: Integers
+    begins: Integers
+    heads: Integers
+
+    @staticmethod
+    def of(queue_of: Integers, count: int) -> Queues:
+        """So many queues: each has its steps in the order of the program. `queue_of`: the queue of each step."""
+        begins = np.cumsum(np.concatenate([[0], np.bincount(queue_of, minlength=count)]))
+        return Queues(np.argsort(queue_of, kind="stable"), begins, begins[:-1].copy())
 
 
 class Stepping:
-    """The machine while operations start one after the other."""
+    """The machine before the first operation of a section starts, and its steps."""
 
     def __init__(self, section: LayerSpan) -> None:
         self.section = section
-        self._end = section.begin  # the last start
-        self._room = FreeWords(section.residents)
-        self._room.begin_at(section.span.start)
-        self._order: list[int] = []
-        self._starts: dict[int, int] = {}
-        self._ready = [0] * len(section.engines)  # when what an operation comes after lets it start
-        self._after_end, self._after_start = section.before.after_end, section.before.after_start
-        self._engines = sorted({*section.engines}, key=lambda engine: engine.number)
-        self._free = dict.fromkeys(self._engines, section.begin)
-        self.layers = _steps(section)
-        """The steps of each layer, in the order of layers."""
-        self._steps_after = self._opened()
+        span, count, before = section.span, len(section.engines), section.before
+        engines = {engine.number: engine for engine in section.engines}
+        is_load = np.zeros(max(engines) + 1, np.bool_)
+        is_load[[number for number, engine in engines.items() if fills(engine)]] = True
+        engine, busy, complete = (np.zeros(count, np.int64) for _ in range(3))
+        own = slice(span.start, span.stop)
+        engine[own] = [each.number for each in section.engines[own]]
+        busy[own] = [each.busy for each in section.durations[own]]
+        complete[own] = [each.complete for each in section.durations[own]]
+        layers = np.array(section.layers[own], np.int64)
+        ends_layer = np.append(layers[1:] != layers[:-1], [True])
+        last = np.flatnonzero(~is_load[engine[own]] | ends_layer) + span.start
+        first = np.concatenate([[span.start], last[:-1] + 1])
+        step_of = np.full(count, NO_STEP)
+        step_of[own] = np.repeat(np.arange(len(last)), last + 1 - first)
+        room = FreeWords(section.residents)
+        room.begin_at(span.start)
+        self.columns = SteppingColumns(
+            room=room.columns,
+            first=first,
+            last=last,
+            waits_for=_waits_for(before, step_of, len(last)),
+            step_of=step_of,
+            engine=engine,
+            busy=busy,
+            complete=complete,
+            is_read=_is_read(before, step_of, last),
+            ready=np.zeros(count, np.int64),
+            starts=np.zeros(count, np.int64),
+            after_end_begins=before.after_end.begins,
+            after_end=before.after_end.values,
+            after_start_begins=before.after_start.begins,
+            after_start=before.after_start.values,
+            is_load=is_load,
+            free=np.full(len(is_load), section.begin),
+            none_reserved=np.zeros(len(room.columns.depth), np.int64),
+            now=np.array([section.begin]),
+            order=np.zeros(len(span), np.int64),
+            done=np.zeros(1, np.int64),
+        )
+        self.layer_of: Integers = np.unique(layers[last - span.start], return_inverse=True)[1]
+        """The layer of each step, by its place in the section."""
+        self.engine_of: Integers = engine[last]
+        """The engine of each step, as its number."""
+        self.engines: Mapping[int, Engine] = engines
 
-    @property
-    def merged(self) -> Merged:
-        return Merged(self._order, self._starts)
+    def behind(self, beside: int) -> Integers:
+        """For each layer, how many behind it may be begun beside it: so many, if any."""
+        return np.where(self.section.fronts, beside, 0)
 
-    @property
-    def is_done(self) -> bool:
-        return len(self._order) == len(self.section.span)
-
-    def _opened(self) -> Mapping[int, list[ScheduleStep]]:
-        """For each operation, the other steps that come after it."""
-        before, first = self.section.before, self.section.span.start
-        after: dict[int, list[ScheduleStep]] = defaultdict(list)
-        for step in (step for steps in self.layers for step in steps):
-            for index in step.all:
-                for earlier in (*before.completed[index], *before.started[index]):
-                    if earlier >= first and earlier not in step.all:
-                        step.open += 1
-                        after[earlier].append(step)
-        return after
-
-    def run(self, queues: Callable[[Engine], Iterable[Steps]]) -> None:
-        """Start all steps: of the first ones of each engine's queues the one that can start first.
-
-        Of those that can start in the same cycle, the one that has come least far.
-        """
-        while not self.is_done:
-            best, taken = (NEVER, 0.0), Steps()
-            for queue in (queue for engine in self._engines for queue in queues(engine)):
-                if queue and not queue[0].open:
-                    step = queue[0]
-                    at = self.start(step), step.progress
-                    if at < best and self.has_room(step, at[0]):
-                        best, taken = at, queue
-            self.take(taken.popleft(), best[0])
-
-    def start(self, step: ScheduleStep) -> int:
-        """When a step can start; its loads have started as soon as they could."""
-        durations, engine = self.section.durations, self.section.engines[step.operation]
-        loaded = max((self._ready[load] + durations[load].complete for load in step.reads), default=0)
-        return max(self._end, self._free[engine], self._ready[step.operation], loaded)
-
-    def has_room(self, step: ScheduleStep, start: int) -> bool:
-        """Whether it is a step's turn, or there are words for what it brings on chip."""
-        fresh = list(dict.fromkeys(buffer for index in step.all for buffer in self._room.fresh(index)))
-        ready = self._room.ready(step.all[0], fresh, {}) if fresh else 0
-        return step.all[0] == self._room.turn or (ready is not None and ready <= start)
-
-    def take(self, step: ScheduleStep, start: int) -> None:
-        """Start a step, and its loads before it."""
-        for index in step.all[:-1]:
-            self._begin(index, self._ready[index])
-        self._begin(step.operation, start)
-        self._end = start
-
-    def _begin(self, index: int, start: int) -> None:
-        duration, engine = self.section.durations[index], self.section.engines[index]
-        end = start + duration.complete
-        self._order.append(index)
-        self._starts[index] = start
-        if not fills(engine):
-            self._free[engine] = start + duration.busy
-        self._room.take(index, max(start, self._end), max(end, self._end))
-        for after, cycle in ((self._after_end, end), (self._after_start, start)):
-            for later in after[index]:
-                self._ready[later] = max(self._ready[later], cycle)
-        for step in self._steps_after.get(index, ()):
-            step.open -= 1
+    def merged(self, is_done: bool) -> Merged:
+        """The order in which operations started; `is_done`: all have."""
+        assert is_done, "the operation whose turn it is can always start"
+        order = self.columns.order
+        return Merged(order.tolist(), dict(zip(order.tolist(), self.columns.starts[order].tolist(), strict=True)))
 
 
-def _steps(section: LayerSpan) -> list[list[ScheduleStep]]:
-    """The steps of each layer, in the order of layers."""
-    operations: dict[int, list[int]] = defaultdict(list)
-    for index in section.span:
-        operations[section.layers[index]].append(index)
-    return [_steps_of(operations[layer], section.engines, section.before) for layer in sorted(operations)]
+def _waits_for(before: Dependences, step_of: Integers, steps: int) -> Integers:
+    """For each step, how often its operations name one of another step of the section that comes before them."""
+    found = np.zeros(steps, np.int64)
+    for after in (before.after_end, before.after_start):
+        earlier, later = step_of[after.owners], step_of[after.values]
+        counted = later[(earlier != later) & (earlier != NO_STEP) & (later != NO_STEP)]
+        found += np.bincount(counted, minlength=steps)
+    return found
 
 
-def _steps_of(operations: Sequence[int], engines: Sequence[Engine], before: Dependences) -> list[ScheduleStep]:
-    steps: list[ScheduleStep] = []
-    together: list[int] = []
-    for index in operations:
-        together.append(index)
-        if not fills(engines[index]) or index == operations[-1]:
-            reads = tuple(load for load in together[:-1] if load in before.completed[index])
-            steps.append(ScheduleStep(index, tuple(together), reads))
-            together = []
-    return steps
+def _is_read(before: Dependences, step_of: Integers, last: Integers) -> NDArray[np.bool_]:
+    """Whether an operation is a load that the last operation of its own step must wait for."""
+    found = np.zeros(len(step_of), np.bool_)
+    earlier, later = before.after_end.owners, before.after_end.values
+    own = step_of[later] != NO_STEP
+    earlier, later = earlier[own], later[own]
+    found[earlier[(step_of[earlier] == step_of[later]) & (last[step_of[later]] == later)]] = True
+    return found

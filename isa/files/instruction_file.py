@@ -13,7 +13,7 @@ from tilewright.isa.files.instruction_operands import OperandReader, with_dram_e
 from tilewright.isa.files.instruction_statement import StatementReader
 from tilewright.isa.files.keys import INSTRUCTION_KEYS, LOOP_BITS
 from tilewright.isa.files.reader import ValueReader
-from tilewright.isa.files.yaml_tree import Tree
+from tilewright.isa.files.yaml_tree import Tree, Where
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.statement import Statement
@@ -38,17 +38,26 @@ MAX_INSTRUCTION_BITS = 2048
 
 @dataclass(frozen=True, slots=True)
 class _InstructionEntry:
-    """An instruction of one engine, as the file has it: `name` is what the file calls it, for all of its engines."""
+    """An instruction of one engine, as the file has it: `name` is what the file calls it, for all of its engines.
+
+    `beside`: the engine that the file names before this one, for the same instruction.
+    """
 
     name: str
     mnemonic: str
     tree: Tree
     keys: Mapping[str, Tree]
     engine: Engine | None
+    beside: Engine | None = None
 
     @property
     def path(self) -> str:
         return f"instructions.{self.name}"
+
+    @property
+    def engines_place(self) -> Where | None:
+        """Where the file names engines, if what is wrong is so on this one and not on the one beside it."""
+        return None if self.beside is None else self.keys["engine"].where
 
 
 class InstructionReader:
@@ -91,7 +100,9 @@ class InstructionReader:
             first, *others = self._read_engines(keys.get("engine"), f"{path}.engine")
             entries.append(_InstructionEntry(name, name, child, keys, first))
             others_keys = {key: value for key, value in keys.items() if key != "opcode"}
-            entries += [_InstructionEntry(name, f"{name}_{engine}", child, others_keys, engine) for engine in others]
+            entries += [
+                _InstructionEntry(name, f"{name}_{engine}", child, others_keys, engine, first) for engine in others
+            ]
         self._check_mnemonics(entries)
         return entries
 
@@ -181,7 +192,7 @@ class InstructionReader:
         self._check_one_destination(keys.get("to"), f"{path}.to", destinations)
         operands = (*sources, *destinations)
         self._check_names(entry, [operand.name for operand in operands], list(immediates))
-        self._operands.check_reach(keys, path, engine, sources, destinations)
+        self._operands.check_reach(keys, path, engine, sources, destinations, entry.engines_place)
         if self._reader.complaint_count > before or "do" not in keys or not destinations:
             return None
         operands = with_dram_elements(operands)
@@ -270,7 +281,12 @@ class InstructionReader:
         if machine.is_array_known:
             facet = facet_of(format.engine.template)
             for message in facet.violations(format, machine.memories):
-                self._reader.complain(entry.keys["do"].where, entry.path, message)
+                if entry.beside is not None:
+                    message = (
+                        f"on {format.engine}, {message}; {entry.beside} can run it: give both the same sizes, "
+                        f"or {format.engine} an instruction of its own"
+                    )
+                self._reader.complain(entry.engines_place or entry.keys["do"].where, entry.path, message)
             for operand in format.operands:
                 memory = machine.memories.get(operand.memory)
                 if memory and operand.element != memory.element and operand is not facet.row_by_row(format):

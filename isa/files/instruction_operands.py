@@ -12,7 +12,7 @@ from tilewright.isa.files.expression import MAX_EXPRESSION_CHARACTERS, evaluate_
 from tilewright.isa.files.instruction_context import MachineSizes
 from tilewright.isa.files.keys import FIELD_BITS, OPERAND
 from tilewright.isa.files.reader import ValueReader
-from tilewright.isa.files.yaml_tree import Tree
+from tilewright.isa.files.yaml_tree import Tree, Where
 from tilewright.isa.language.numeric import IntegerType, parse_integer_type
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Engine
@@ -42,8 +42,12 @@ class OperandReader:
         engine: Engine,
         sources: Sequence[Operand],
         destinations: Sequence[Operand],
+        where: Where | None,
     ) -> None:
-        """Complain of operands in memories that the engine has no port to; `keys` are those of the instruction."""
+        """Complain of operands in memories that the engine has no port to; `keys` are those of the instruction.
+
+        `where`: the place to name; None: that of the operand.
+        """
         for key, operands, reach, verb in (
             ("from", sources, engine.reads, "read"),
             ("to", destinations, engine.writes, "write"),
@@ -53,9 +57,10 @@ class OperandReader:
                     children = keys[key].value
                     assert isinstance(children, Mapping), "it holds the operand"
                     self._reader.complain(
-                        children[operand.name].where,
+                        children[operand.name].where if where is None else where,
                         f"{path}.{key}.{operand.name}",
-                        f"the {engine.name} engine does not {verb} {operand.memory}; it {verb}s {', '.join(reach)}",
+                        f"the {engine.name} engine does not {verb} {operand.memory}; it {verb}s {', '.join(reach)}: "
+                        f"add it to engines.{engine.name}.{verb}s",
                     )
 
     def read_widths(self, tree: Tree | None, path: str, operands: Sequence[Operand]) -> dict[str, int]:

@@ -62,9 +62,9 @@ def extended_tree(name_or_path: str | Path) -> Tree:
     return _extended(Tree({EXTENDS: tree.value[EXTENDS]}, tree.where), path.parent, (path.resolve(),))
 
 
-def machine_tree(name_or_path: str | Path) -> Tree:
+def machine_tree(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Tree:
     """All that a shipped machine or a YAML file says, with what it extends, unchecked. Raises IsaError."""
-    return _read(_find(str(name_or_path), None), ())
+    return with_settings(_read(_find(str(name_or_path), None), ()), overrides)
 
 
 def load_machine_text(text: str, name: str, may_extend: bool = True) -> Machine:

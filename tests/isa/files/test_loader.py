@@ -135,7 +135,8 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
         ),
         (
             "instructions:\n  copy: {from: {a: wgt}}\n",
-            "m.yaml:3:20: instructions.copy.from.a: the vec engine does not read wgt; it reads act, acc, par, lut",
+            "m.yaml:3:20: instructions.copy.from.a: the vec engine does not read wgt; it reads act, acc, par, lut: "
+            "add it to engines.vec.reads",
         ),
         (
             "memories: {act: {element: int77}}\n",

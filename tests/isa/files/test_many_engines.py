@@ -123,7 +123,8 @@ def test_a_machine_needs_no_array(tmp_path: Path) -> None:
         (
             "engines: {vec2: {template: vector, queue: 1, reads: [act], writes: [act]}}\n"
             "instructions: {requantize: {engine: [vec, vec2]}}",
-            "instructions.requantize.from.a: the vec2 engine does not read acc; it reads act",
+            "instructions.requantize.from.a: the vec2 engine does not read acc; it reads act: "
+            "add it to engines.vec2.reads",
         ),
         (
             "engines: {vec2: {template: vector, queue: 1, reads: [act], writes: [act]}}\n"

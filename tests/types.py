@@ -28,6 +28,11 @@ ROW = "| {network} | {machine} | {0:,} | {1:,} | {cycles:.2f} | {2:,} | {3:,} | 
 
 TOP1 = "| {name} | {right} of {count} | {part:.2%} |"
 
+BUDGETS_DB = (0, 12, 14, 16, 20)
+"""How much noisier the worst output of the digits network may be than with int8 weights."""
+
+MIXED = "| {budget} dB | {narrow} | {snr:.1f} | {cycles:,} | {right} of {count} |"
+
 CALIBRATION = 32
 """Images that the digits network is calibrated on."""
 
@@ -41,7 +46,7 @@ def main() -> None:
             print(row(network, machine), flush=True)
     if "digits" in asked:
         print()
-        for line in top1_rows():
+        for line in (*top1_rows(), "", *mixed_rows()):
             print(line, flush=True)
 
 
@@ -112,6 +117,23 @@ def top1_rows() -> Iterator[str]:
         hits = right(network, of)
         name = f"{of}, {weights} weights"
         yield TOP1.format(name=name, right=hits, count=count, part=hits / count)
+
+
+def mixed_rows() -> Iterator[str]:
+    """The digits network with types chosen layer by layer for base16-w4, within budgets."""
+    from tilewright.quantization.costs import budget_of
+    from tilewright.quantization.quantize import quantize
+
+    machine = Variant("base16-w4")
+    images, count = {"image": digits.images()[:CALIBRATION]}, len(digits.labels())
+    for budget in BUDGETS_DB:
+        network = onnx.load(digits.FOLDER / "digits.onnx")
+        found = quantize(network, images, weights="int4", mixed=budget_of(budget, machine.machine))
+        assert found.mixed is not None
+        narrow = ", ".join(f"`{layer.name}`" for layer in found.mixed.layers if layer.weights == "int4") or "none"
+        cycles, _ = taken(found.model, machine)
+        snr, hits = found.mixed.mixed.snr_db, right(found.model, machine)
+        yield MIXED.format(budget=budget, narrow=narrow, snr=snr, cycles=cycles, right=hits, count=count)
 
 
 def right(network: onnx.ModelProto, machine: Variant) -> int:

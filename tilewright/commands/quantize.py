@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.commands.options import CALIBRATION_HELP, Json, Output, Seed, Shape, report, write_output
+from tilewright.commands.mixed_weights import mixed_summary, print_mixed
+from tilewright.commands.options import CALIBRATION_HELP, Json, Output, Seed, Set, Shape, report, write_output
 from tilewright.files.kinds import require_models
 
 if TYPE_CHECKING:
@@ -63,12 +64,29 @@ def quantize_command(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse a network in which a layer's own range costs more than 6 dB.")
     ] = False,
+    mixed: Annotated[
+        float | None,
+        typer.Option(
+            "--mixed",
+            metavar="DB",
+            help="Give each layer the weights of --weights or eight bits, as saves most on --isa, as long as the worst "
+            "output loses at most so many dB.",
+        ),
+    ] = None,
+    isa: Annotated[
+        str | None, typer.Option("--isa", metavar="MACHINE", help="The machine of --mixed: a name or a YAML file.")
+    ] = None,
+    overrides: Set = None,
+    saves: Annotated[
+        str, typer.Option("--saves", metavar="WHAT", help="What --mixed saves: cycles or energy.")
+    ] = "cycles",
     shape: Shape = None,
     seed: Seed = 0,
     json: Json = None,
 ) -> None:
     """Quantise a float ONNX model to integers (QDQ form), and show how much each layer loses."""
     from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.isa.files.loader import load_machine
     from tilewright.isa.program.stored_types import DEFAULT_TYPE
     from tilewright.quantization.quantize import quantize
     from tilewright.quantization.ranges import DEFAULT_PERCENTILE
@@ -76,17 +94,26 @@ def quantize_command(
 
     if percentile is not None and method != "percentile":
         raise typer.BadParameter("only --method percentile takes it", param_hint="--percentile")
+    if (mixed is None) != (isa is None):
+        raise typer.BadParameter("--mixed and --isa go together: what is saved depends on the machine")
     require_models([model])
     with progress(f"quantising {model.name}"):
+        shapes = parse_shapes(shape or ())
+        budget = None
+        if mixed is not None and isa is not None:
+            from tilewright.quantization.costs import budget_of
+
+            budget = budget_of(mixed, load_machine(isa, overrides or ()), saves, shapes)
         quantized = quantize(
             model,
             calibration,
+            mixed=budget,
             method=method,
             percentile=DEFAULT_PERCENTILE if percentile is None else percentile,
             activations=activations or DEFAULT_TYPE.name,
             weights=weights or DEFAULT_TYPE.name,
             block=block,
-            shapes=parse_shapes(shape or ()),
+            shapes=shapes,
             seed=seed,
             keep=keep or (),
             strict=strict,
@@ -139,6 +166,7 @@ def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
             {"name": curve.name, "count": curve.count, "gain_db": _rounded(curve.gain_db)} for curve in quantized.pieces
         ],
         "kept": [{"nodes": list(kept.nodes), "gain_db": _rounded(kept.gain_db)} for kept in quantized.kept],
+        "mixed": None if quantized.mixed is None else mixed_summary(quantized.mixed),
     }
 
 
@@ -157,6 +185,8 @@ def print_quantize_summary(title: str, summary: dict[str, Any]) -> None:
     ]
     print_table(title, ("layer", "operators", "SNR in dB", "drop in dB"), rows, title_in_one_line=True)
     typer.echo(f"\n{hurting_line(summary)}")
+    if summary.get("mixed"):
+        print_mixed(summary["mixed"])
     for curve in summary["pieces"]:
         typer.echo(f"in {curve['count']} pieces: {curve['name']} gains {curve['gain_db']:.1f} dB")
     for kept in summary["kept"]:
@@ -200,8 +230,11 @@ def _losing(summary: dict[str, Any]) -> str:
 def _calibrated(summary: dict[str, Any]) -> str:
     count = summary["samples"]
     types = summary["activations"]
-    if summary["weights"] != types or summary["block"]:
-        types = f"{types}, {summary['weights']} weights"
+    weights = summary["weights"]
+    if summary["mixed"]:
+        weights = " and ".join(each["weights"] for each in summary["mixed"]["networks"][::2])
+    if weights != types or summary["block"]:
+        types = f"{types}, {weights} weights"
     if summary["block"]:
         types = f"{types} in blocks of {summary['block']}"
     return f"{types}, {summary['method']} over {count} sample{'s' * (count != 1)}"

@@ -45,8 +45,12 @@ class CalibratedNetwork:
         prepared, name = self.model.prepared, self.model.name
         types = self.settings.activations, name, frozenset(kept), self.settings.weights, self.settings.block
         made = quantize_model(prepared, self.ranges, *types, self.read, self.model.known)
-        names = dequantized_names(prepared, made)
-        return made, measure_noise(prepared, made, names, self.settings.samples, name)
+        return made, self.noise_of(made)
+
+    def noise_of(self, made: onnx.ModelProto) -> tuple[LayerNoise, ...]:
+        """The noise of the network in QDQ form."""
+        prepared, name = self.model.prepared, self.model.name
+        return measure_noise(prepared, made, dequantized_names(prepared, made), self.settings.samples, name)
 
     def on_few_samples(self, count: int) -> CalibratedNetwork:
         """The network with the ranges that it has on the first samples."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -13,7 +13,7 @@ from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files.whole import write_file
 from tilewright.isa.program.stored_types import DEFAULT_TYPE, WEIGHTS
-from tilewright.quantization.attempt import Settings, calibrated
+from tilewright.quantization.attempt import CalibratedNetwork, Settings, calibrated
 from tilewright.quantization.blocks import SIZES
 from tilewright.quantization.chosen_masks import CHOICE
 from tilewright.quantization.costly_ranges import CostlyRange, costly_ranges
@@ -21,6 +21,7 @@ from tilewright.quantization.finer import InPieces, as_one, made_finer
 from tilewright.quantization.float_model import FloatModel, Model, read_float_model
 from tilewright.quantization.keep import AUTO, KeptFloat, costly_nodes, named_nodes
 from tilewright.quantization.losses import AccuracyLoss, losses
+from tilewright.quantization.mixed import Budget, Mixed, mix
 from tilewright.quantization.noise import TOO_MUCH_DB, LayerNoise, hurting, signal_to_noise
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names
 from tilewright.quantization.ranges import DEFAULT_PERCENTILE
@@ -48,6 +49,7 @@ class QuantizedModel:
     alike: Mapping[str, tuple[str, ...]]  # tensors that are the same part of each step of a recurrence, by part
     pieces: tuple[InPieces, ...]  # curves that are computed in pieces
     costly_ranges: tuple[CostlyRange, ...]  # what costs more than 6 dB
+    mixed: Mixed | None = None  # the types of weights, where each layer has its own
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -101,6 +103,7 @@ def quantize(
     seed: int = 0,
     keep: Sequence[str] = (),
     strict: bool = False,
+    mixed: Budget | None = None,
 ) -> QuantizedModel:
     """Quantise a float ONNX model to integers in QDQ form: of eight bits, or as `activations` and `weights` say.
 
@@ -109,12 +112,16 @@ def quantize(
     how many weights of a channel of MatMul and Gemm share a scale, one of `SIZES`, 0 for all of them; `shapes` the
     sizes of inputs that the model leaves open. `keep` names nodes or operators that stay float; "auto" stands for
     those that hurt most, where the outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is
-    an error. The same arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
+    an error. With `mixed`, layers have weights of type `weights` or of eight bits, as that saves most within a budget.
+    The same arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
     """
     if activations not in ACTIVATIONS:
         raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
     if weights not in WEIGHTS:
         raise InputError(f"no type of weights {weights!r}; there are: {', '.join(WEIGHTS)}")
+    if mixed is not None and weights == DEFAULT_TYPE.name:
+        narrower = ", ".join(WEIGHTS[1:])
+        raise InputError(f"weights of {weights} leave no types to choose from; expected a narrower one: {narrower}")
     if block not in (0, *SIZES):
         raise InputError(f"no blocks of {block} weights; there are: {', '.join(map(str, SIZES))}")
     float_model = read_float_model(model, shapes, keep)
@@ -127,15 +134,20 @@ def quantize(
     if AUTO in keep:
         _, layers = network.quantized_but(named)
         kept += costly_nodes(layers, float_model.outputs, lambda more: network.quantized_but([*named, *more])[1])
-    quantized, layers = network.quantized_but(node for each in kept for node in each.nodes)
+    floats = [node for each in kept for node in each.nodes]
+    quantized, layers = network.quantized_but(floats)
+    types = None
+    if mixed is not None:
+        quantized, types = _mixed(network, quantized, floats, mixed)
+        layers = network.noise_of(quantized)
     content, name = quantized.SerializeToString(deterministic=True), float_model.name
     layers = as_one(layers, pieces, float_model.tensors)
     steps = steps_of(quantized, dequantized_names(float_model.prepared, quantized))
     costly = () if samples.seed is not None else costly_ranges(float_model.prepared, layers, steps, samples, name)
-    count, alike = len(samples), float_model.alike
     made = QuantizedModel(
-        content, layers, method, activations, weights, block, count, samples.seed, tuple(kept), alike, pieces, costly
-    )
+        content, layers, method, activations, weights, block, len(samples), samples.seed, tuple(kept),
+        float_model.alike, pieces, costly, types,
+    )  # fmt: skip
     if strict and costly:
         worst = max(costly, key=lambda each: each.costs_db)
         raise CompileError(
@@ -146,6 +158,16 @@ def quantize(
             f"{worst.layer.name}, or leave out --strict",
         )
     return made
+
+
+def _mixed(
+    network: CalibratedNetwork, narrow: onnx.ModelProto, floats: Sequence[str], budget: Budget
+) -> tuple[onnx.ModelProto, Mixed]:
+    """The network with a type of weights for each layer, and how these were chosen."""
+    types = DEFAULT_TYPE.name, network.settings.weights
+    model, samples = network.model, network.settings.samples
+    wide, _ = replace(network, settings=replace(network.settings, weights=types[0], block=0)).quantized_but(floats)
+    return mix(model.prepared, wide, narrow, types, model.outputs, samples, budget, model.name)
 
 
 def _require_same_function(model: FloatModel, samples: Samples) -> None:

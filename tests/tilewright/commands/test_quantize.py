@@ -60,6 +60,41 @@ def test_says_that_weights_are_narrower(tilewright: Command, model_file: Path, d
     assert "int8, int4 weights, minmax over 8 samples" in " ".join(tilewright(*command).out.split())
 
 
+@pytest.mark.slow
+def test_types_are_chosen_for_a_machine(tilewright: Command, model_file: Path, data_file: Path, tmp_path: Path) -> None:
+    output, told = tmp_path / "mixed.onnx", tmp_path / "told.json"
+    command = ("quantize", model_file, "--calibration", data_file, "-o", output, "--weights", "int4", "--json", told)
+    smaller = [part for size in ("array.rows", "array.cols", "lanes") for part in ("--set", f"{size}=8")]
+    ended = tilewright(*command, "--mixed", "30", "--isa", "base16-w4", *smaller)
+    text = " ".join(ended.out.split())
+    assert "int8, int8 and int4 weights, minmax" in text and "with at most 30 dB lost against int8" in text
+    wide, mixed, _ = json.loads(told.read_text())["mixed"]["networks"]
+    cycles = api.compile(output, "base16-w4", smaller[1::2]).profile()["cycles"]
+    assert (mixed["cost"], mixed["cost"] < wide["cost"]) == (cycles, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mixed", "3", "--isa", "base16-w4"), "weights of int8 leave no types to choose from"),
+        (("--weights", "int4", "--mixed", "-1", "--isa", "base16-w4"), "a budget of -1 dB; expected 0 or more"),
+        (("--weights", "int4", "--mixed", "nan", "--isa", "base16-w4"), "a budget of nan dB; expected 0 or more"),
+        (
+            ("--weights", "int4", "--mixed", "3", "--isa", "base16-w4", "--saves", "area"),
+            "no cost 'area'; there are: cycles, energy",
+        ),
+        (("--weights", "int4", "--mixed", "3"), "--mixed and --isa go together"),
+        (("--isa", "base16-w4"), "--mixed and --isa go together"),
+    ],
+)
+def test_refuses_a_budget_without_sense(
+    tilewright: Command, model_file: Path, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    output = tmp_path / "mixed.onnx"
+    ended = tilewright("quantize", model_file, "--calibration", "random", "-o", output, *options)
+    assert ended.code in (1, 2) and message in " ".join(ended.err.replace("│", " ").split()) and not output.exists()
+
+
 def test_json_has_what_the_table_shows(tilewright: Command, model_file: Path, data_file: Path, tmp_path: Path) -> None:
     command = ("quantize", model_file, "--calibration", data_file, "-o", tmp_path / "int8.onnx", "--json", "-")
     found = json.loads(tilewright(*command, "--method", "percentile", "--percentile", "99.9").out)

@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def main() -> None:
             print(row(network, machine), flush=True)
     if "digits" in asked:
         print()
-        for line in (*top1_rows(), "", *mixed_rows()):
+        for line in (*top1_rows(), "", *mixed_rows(), "", *pair_rows()):
             print(line, flush=True)
 
 
@@ -117,6 +118,20 @@ def top1_rows() -> Iterator[str]:
         hits = right(network, of)
         name = f"{of}, {weights} weights"
         yield TOP1.format(name=name, right=hits, count=count, part=hits / count)
+
+
+PAIR = "| {network} | {weights} | {activations} | {cycles:,} | {bytes:,} |"
+
+
+def pair_rows() -> Iterator[str]:
+    """Cycles and bytes of constants of the digits network on mixed16, for each pair of types."""
+    from tilewright.quantization.quantize import quantize
+
+    network, images = onnx.load(digits.FOLDER / "digits.onnx"), {"image": digits.images()[:CALIBRATION]}
+    for weights, activations in product(("int8", "int4"), ("int8", "int16")):
+        made = quantize(network, images, weights=weights, activations=activations).model
+        cycles, constants = taken(made, Variant("mixed16"))
+        yield PAIR.format(network="digits", weights=weights, activations=activations, cycles=cycles, bytes=constants)
 
 
 def mixed_rows() -> Iterator[str]:

@@ -23,7 +23,9 @@ def widths_of(machine: Machine) -> tuple[NumberFormat, NumberFormat]:
     return of_sums, of_activations
 
 
-OF_BYTES = tuple(name for name in shipped_machines() if name != "base16-a16")
+OF_SIXTEEN_BITS = ("base16-a16", "mixed16")
+
+OF_BYTES = tuple(name for name in shipped_machines() if name not in OF_SIXTEEN_BITS)
 """Shipped machines that compute with bytes."""
 
 
@@ -117,8 +119,9 @@ def types_of(machine: Machine) -> tuple[str, str, str]:
     return str(found.activation), str(found.weight), str(found.sum)
 
 
-def test_a_machine_of_sixteen_bits() -> None:
-    machine = load_machine("base16-a16")
+@pytest.mark.parametrize("name", OF_SIXTEEN_BITS)
+def test_a_machine_of_sixteen_bits(name: str) -> None:
+    machine = load_machine(name)
     assert widths_of(machine) == (NumberFormat(24, 6, 32, Rounding.EVEN), NumberFormat(26, 6, 40, Rounding.EVEN))
     assert types_of(machine) == ("int16", "int8", "int40")
     assert arithmetic_of(machine).entries(parse_integer_type("int16")) == 0

@@ -9,6 +9,7 @@ import tilewright
 from programs.networks.builder import Builder
 from tests.compiler.wide_activations import meaning
 from tests.rings import slow_beyond
+from tests.state_weights import rows
 from tests.states import NETWORKS, PAGE, STATES, TYPES, cycle_rows, digit_rows, state_noise, state_rows
 from tilewright.quantization.quantize import quantize
 
@@ -25,6 +26,11 @@ def test_the_page_shows_the_cycles(network: str) -> None:
 @pytest.mark.slow
 def test_the_page_shows_the_states_and_the_images() -> None:
     assert {*state_rows(), *digit_rows()} <= lines()
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_rounded_weights_alone_cost() -> None:
+    assert set(rows()) <= lines()
 
 
 @pytest.mark.slow

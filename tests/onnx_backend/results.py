@@ -16,7 +16,7 @@ import onnx
 from onnx.backend.test import BackendTest
 
 from tilewright.host.model import HostModel
-from tilewright.onnx_backend import NetworkRep, TilewrightBackend
+from tilewright.onnx_backend import DEFAULT_ISA, NetworkRep, TilewrightBackend
 from tilewright.program import Program
 
 
@@ -41,18 +41,20 @@ class Outcome:
 
 
 class _Recording(TilewrightBackend):
-    """Keeps the last network that was prepared."""
+    """Keeps the last network that was prepared, for a machine by its name."""
 
     last: NetworkRep | None = None
+    isa: str = DEFAULT_ISA
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> NetworkRep:
-        cls.last = super().prepare(model, device, **options)
+        cls.last = super().prepare(model, device, **{"isa": cls.isa, **options})
         return cls.last
 
 
-def run_backend_tests(include: str = "") -> tuple[Outcome, ...]:
-    """Every test whose name matches the pattern, in the order of kinds and names."""
+def run_backend_tests(include: str = "", isa: str = DEFAULT_ISA) -> tuple[Outcome, ...]:
+    """Every test whose name matches the pattern, in the order of kinds and names, on a shipped machine."""
+    _Recording.isa = isa
     with _own_model_folder(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tests = BackendTest(_Recording, __name__)

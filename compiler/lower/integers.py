@@ -14,12 +14,15 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.memory import storage_bits
+from tilewright.isa.program.stored_types import ENDS, STORED_TYPES
 
 
 def is_sum(tensor: str, network: LoweringNetwork) -> bool:
-    """Whether a tensor holds sums as they are: of a type that takes as many bits as they take in memory."""
-    sums = network.arithmetic.sum
-    return network.graph.tensors[tensor].dtype == str(IntegerType(storage_bits(sums.bits), sums.is_signed))
+    """Whether a tensor holds sums as they are: of a type that takes as many bits as they take in memory, or fewer."""
+    sums, dtype = network.arithmetic.sum, network.graph.tensors[tensor].dtype
+    if dtype == str(IntegerType(storage_bits(sums.bits), sums.is_signed)):
+        return True
+    return dtype in ENDS and network.stored(dtype).element == sums
 
 
 def integer_sum(
@@ -33,6 +36,8 @@ def integer_sum(
     """
     result_type = network.graph.tensors[operator.outputs[0]]
     held = network.arithmetic.sum
+    if held.bits > STORED_TYPES[result_type.dtype].values.bits:
+        held = STORED_TYPES[result_type.dtype].values
     limits = held.interval
     if not np.all(factors == 1) or (operator.attributes["low"], operator.attributes["high"]) != result_type.limits:
         raise CompileError(operator, f"its sums are rescaled or limited as {held}", expected="them as they are")
@@ -46,7 +51,7 @@ def integer_sum(
         )
     if not bias.any():
         return total, {}
-    constant = network.add_constant(f"{name}.bias", bias, held)
+    constant = network.add_constant(f"{name}.bias", bias, network.arithmetic.sum)
     leaf = source("bias", network.values(constant))
     exact = Interval(int(results.min()), int(results.max()))
     return Expr(Op.ADD, exact, (total, leaf)), {"bias": Access(constant, (affine(("o", 1)),))}

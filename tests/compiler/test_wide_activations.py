@@ -8,7 +8,9 @@ import numpy as np
 import onnx
 import pytest
 from numpy.random import Generator
+from onnx import helper
 
+import tilewright.onnx_backend as backend
 from tests.compiler.models import (
     ModelBuilder,
     conv_model,
@@ -31,6 +33,7 @@ from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.partitioned import Partitioned
 from tilewright.isa.program.program import place_regions
+from tilewright.program import Program
 
 MACHINE = load_machine("base16-a16")
 
@@ -196,3 +199,26 @@ def test_networks_are_the_simulators_on_the_hardware() -> None:
         image = dram_image(program, random_inputs(model, np.random.default_rng(seed)))
         jobs.append((program, image, place_regions(program.limits)))
     assert_equal(small, jobs, range(len(jobs)))
+
+
+@pytest.mark.parametrize(("name", "rows"), [("base16-a16", 40), ("mixed16", 3)])
+def test_sums_of_32_bits_leave_a_machine_of_wider_ones(name: str, rows: int) -> None:
+    """ONNX's MatMulInteger: int32 results, exact, where sums are int40."""
+    rng = np.random.default_rng(rows)
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((rows, 70), (70, 21)))
+    node = helper.make_node("MatMulInteger", ["a", "b"], ["y"])
+    prepared = backend.prepare(backend.model_of_node(node, [a, b], 17), isa=name)
+    (found,) = prepared.run([a, b])
+    network = prepared.network([a, b])
+    assert isinstance(network, Program) and network.host_nodes == ()
+    np.testing.assert_array_equal(found, a.astype(np.int32) @ b.astype(np.int32))
+
+
+def test_sums_that_32_bits_do_not_hold_are_the_hosts() -> None:
+    node = helper.make_node("MatMulInteger", ["a", "b"], ["y"])
+    b = np.full((70_000, 1), -128, np.int8)
+    a = np.full((1, 70_000), 127, np.int8)
+    model = backend.with_constants(backend.model_of_node(node, [a, b], 17), {"b": b})
+    found = compile_partitioned(model, MACHINE)
+    assert isinstance(found, Partitioned) or not found.instructions
+    assert "its sums may reach" in found.host_nodes[0].reason

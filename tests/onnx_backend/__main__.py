@@ -8,7 +8,7 @@ from collections import Counter
 
 import onnx
 
-from tests.onnx_backend.page import PAGE, page, quantised, quantised_count
+from tests.onnx_backend.page import MACHINES, NAMES, PAGE, page, quantised, quantised_count
 from tests.onnx_backend.results import Place, run_backend_tests
 
 
@@ -17,7 +17,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.onnx_backend", description=__doc__)
     parser.parse_args(arguments)
     outcomes = run_backend_tests()
-    PAGE.write_text(page(outcomes, onnx.__version__))
+    by_machine = {machine: run_backend_tests(NAMES, machine) for machine in MACHINES}
+    PAGE.write_text(page(outcomes, onnx.__version__, by_machine))
     counts = Counter(of.place for of in outcomes)
     print(", ".join(f"{place.value}: {counts[place]}" for place in Place))
     for name, place, reason in quantised(outcomes):

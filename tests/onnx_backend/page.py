@@ -83,8 +83,36 @@ Two kinds of tests stay on the host:
 """
 
 
-def page(outcomes: Sequence[Outcome], version: str) -> str:
-    """The page's text."""
+TYPES = """\
+## Types, on the machines that have them
+
+The same tests of integer-quantised operators on machines with other types of weights and activations
+([types.md](types.md)). A test is *refused* where its model is an error, and *failed* where results differ.
+"""
+
+MACHINES = ("base16", "base16-w4", "w4-only", "base16-a16", "mixed16", "llm16")
+"""Those of this table."""
+
+NAMES = "quantize|qlinear|integer"
+"""Parts of the names of tests of integer-quantised operators."""
+
+
+def type_rows(by_machine: Mapping[str, Sequence[Outcome]]) -> list[tuple[str, ...]]:
+    """How many tests of integer-quantised operators ran where, for each machine; and what the first one lacks."""
+    usual = {of.name: of.place for of in next(iter(by_machine.values()))}
+    rows = []
+    for machine, outcomes in by_machine.items():
+        found = [of for of in outcomes if _is_quantised(of)]
+        counts = [sum(of.place is place for of in found) for place in Place]
+        other = [of for of in found if of.place is not usual[of.name]]
+        names = ", ".join(of.name.removeprefix("test_") for of in other)
+        reasons = ", ".join(dict.fromkeys(why(of) for of in other))
+        rows.append((machine, *map(str, counts), str(len(found)), f"{names}: {reasons}" if other else ""))
+    return rows
+
+
+def page(outcomes: Sequence[Outcome], version: str, by_machine: Mapping[str, Sequence[Outcome]]) -> str:
+    """The page's text; `by_machine` are the tests of integer-quantised operators on other machines."""
     return "\n".join(
         [
             HEAD,
@@ -94,6 +122,8 @@ def page(outcomes: Sequence[Outcome], version: str) -> str:
             f"{quantised_count(outcomes)}\n",
             ENDS,
             _table(("test", "where", "what keeps it from the machine"), quantised(outcomes)),
+            TYPES,
+            _table(("machine", *(place.value for place in Place), "all", "unlike the first"), type_rows(by_machine)),
             "## On the machine\n",
             _names(of for of in outcomes if of.place is Place.NPU),
             "## On machine and host\n",

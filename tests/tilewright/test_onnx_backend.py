@@ -14,7 +14,17 @@ from onnx.backend.test.case.node import collect_testcases
 
 import tilewright.onnx_backend as backend
 from tests.compiler.models import conv_model, random_inputs, run_onnx
-from tests.onnx_backend.page import PAGE, QUANTISED, page, quantised, quantised_count, read_page
+from tests.onnx_backend.page import (
+    MACHINES,
+    NAMES,
+    PAGE,
+    QUANTISED,
+    page,
+    quantised,
+    quantised_count,
+    read_page,
+    type_rows,
+)
 from tests.onnx_backend.results import Outcome, Place, by_name, run_backend_tests
 from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
@@ -61,8 +71,30 @@ def test_the_page_is_read_as_it_is_written() -> None:
         Outcome("Simple", "test_a", Place.BOTH, "part", ()),
         Outcome("Simple", "test_c", Place.FAILED, "never", ()),
     )
-    read = read_page(page(outcomes, "1"))
+    read = read_page(page(outcomes, "1", {"base16": outcomes[:1]}))
     assert read == {"Node test_a": Place.NPU, "Node test_b": Place.HOST, "Simple test_a": Place.BOTH}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", MACHINES)
+def test_machines_of_other_types_run_the_integer_tests(machine: str) -> None:
+    """As many as base16: the page has the counts, and no test is worse anywhere."""
+    usual, found = (run_backend_tests(NAMES, name) for name in (MACHINES[0], machine))
+    row = type_rows({MACHINES[0]: usual, machine: found})[-1]
+    assert "| " + " | ".join(row) + " |" in PAGE.read_text().splitlines()
+    assert lost(found, {f"{of.kind} {of.name}": of.place for of in usual}) == []
+
+
+def test_a_row_of_types_counts_and_names_what_is_elsewhere() -> None:
+    there = Outcome("Node", "test_a", Place.NPU, "", ("QLinearConv",))
+    others = (
+        there,
+        Outcome("Node", "test_b", Place.NPU, "", ("ConvInteger",)),
+        Outcome("Node", "test_c", Place.NPU, "", ("Relu",)),
+    )
+    gone = (there, Outcome("Node", "test_b", Place.HOST, "no int32", ("ConvInteger",)))
+    rows = type_rows({"one": others, "two": gone})
+    assert rows == [("one", "2", "0", "0", "0", "2", ""), ("two", "1", "0", "1", "0", "2", "b: no int32")]
 
 
 def test_the_page_tells_of_quantised_operators() -> None:

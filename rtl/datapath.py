@@ -68,6 +68,7 @@ class VectorDatapath(wiring.Component):
                     for name in tables
                 },
                 **{f"lookup_{name}_data": In(unsigned(bits)) for name, bits in elements.items()},
+                **{f"lookup_{name}_enable": Out(1) for name in tables if machine.has_gated_clocks},
                 "result": Out(unsigned(result_bits(machine, engine))),
             }
         )
@@ -91,7 +92,19 @@ class VectorDatapath(wiring.Component):
             for lane in lanes:
                 lane.build_unit(position, unit)
         m.d.comb += self.result.eq(Cat(lane.build_result() for lane in lanes))
+        if self.machine.has_gated_clocks:
+            self.build_enables(m, common)
         return m
+
+    def build_enables(self, m: Module, common: _Common) -> None:
+        """In which cycles some iteration looks up, of each memory of tables: those in which its addresses are there."""
+        for unit in self.units:
+            if unit.op.facts.circuit is Circuit.TABLE:
+                looks_up = [
+                    common.control("valid", each.stage + 1) & (common.control("format", each.stage + 1) == each.format)
+                    for each in unit.operations
+                ]
+                m.d.comb += getattr(self, f"lookup_{unit.memory}_enable").eq(Cat(looks_up).any())
 
 
 def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[int]]:

@@ -7,11 +7,11 @@ from collections.abc import Hashable
 from amaranth.hdl import Module, Shape, Signal, Value
 
 
-def delayed(m: Module, value: Value, cycles: int, name: str, reset_less: bool = True) -> Value:
+def delayed(m: Module, value: Value, cycles: int, name: str, reset_less: bool = True, domain: str = "sync") -> Value:
     """`value` of `cycles` cycles ago, through as many registers; what decides an action wants `reset_less=False`."""
     for cycle in range(cycles):
         register = Signal(Shape.cast(value.shape()), name=f"{name}_{cycle + 1}", reset_less=reset_less)
-        m.d.sync += register.eq(value)
+        m.d[domain] += register.eq(value)
         value = register
     return value
 

@@ -102,12 +102,14 @@ class LookupSignature(Signature):
     """Every lane reads an element of a memory of tables; `data` is for the addresses of the cycle before.
 
     From the engine's side; lane 0 lowest. Which words the addresses are in was checked by the engine. Where words have
-    more elements than there are lanes, element l of `data` is of the word at the address of lane l % lanes.
+    more elements than there are lanes, element l of `data` is of the word at the address of lane l % lanes. With
+    `has_enable`, `data` changes only in the cycle after `enable`.
     """
 
-    def __init__(self, memory: Memory, lanes: int) -> None:
+    def __init__(self, memory: Memory, lanes: int, has_enable: bool = False) -> None:
         super().__init__(
             {
+                **({"enable": Out(1)} if has_enable else {}),
                 "address": Out(unsigned(memory.address_bits * lanes)),
                 "data": In(unsigned(8 * memory.word_bytes)),
             }

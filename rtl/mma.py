@@ -21,6 +21,7 @@ from tilewright.isa.templates.systolic import (
 from tilewright.isa.timing import MMA_WEIGHT_LEAD, memory_read, mma_read, mma_sum, mma_update, mma_write
 from tilewright.rtl.arrays import array_names, element_of, plain_type, systolic_arrays, weight_elements
 from tilewright.rtl.delay import delayed
+from tilewright.rtl.gating import clocked_in_flight, payload_domain, with_payload
 from tilewright.rtl.interfaces import Activity, engine_members, index_bits
 from tilewright.rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
 from tilewright.rtl.memory import bank_of
@@ -45,6 +46,7 @@ class MmaEngine(wiring.Component):
         self.engine = engine
         self.formats = machine.formats_of(engine)
         self.read = memory_read(machine.pipeline)
+        self.payload = payload_domain(machine)
         members: dict[str, In | Out] = engine_members(machine)
         if self.formats:
             format = self.formats[0]
@@ -67,12 +69,12 @@ class MmaEngine(wiring.Component):
         m.submodules.vectors = vectors = self.vectors
         arrays = systolic_arrays(self.machine, self.engine)
         for name, array in zip(array_names(self.machine, self.engine), arrays, strict=True):
-            m.submodules[name] = array
+            m.submodules[name] = with_payload(self.machine, array)
         self.build_start(m, tiles, vectors)
         self.build_reads(m, tiles, vectors, arrays)
         self.build_weights(m, tiles, arrays)
         self.build_sums(m, vectors, arrays)
-        return m
+        return clocked_in_flight(self.machine, m, tiles.reads | vectors.issues, mma_write(self.engine.array))
 
     def build_start(self, m: Module, tiles: WeightReader, vectors: VectorIssuer) -> None:
         """Take an instruction, tell what the engine does, and stop at a bad access."""
@@ -131,12 +133,16 @@ class MmaEngine(wiring.Component):
                 *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.engine.array.rows)),
             ]
         if self.can_transpose:
-            m.d.comb += arrays[0].transposes.eq(delayed(m, tiles.transposes, self.read, "transposes"))
+            m.d.comb += arrays[0].transposes.eq(self.delayed(m, tiles.transposes, self.read, "transposes"))
+
+    def delayed(self, m: Module, value: Value, cycles: int, name: str) -> Value:
+        """`value` of `cycles` cycles ago, which nothing looks at unless something is in flight."""
+        return delayed(m, value, cycles, name, domain=self.payload)
 
     def build_weights(self, m: Module, tiles: WeightReader, arrays: Sequence[SystolicArray]) -> None:
         """The elements of a word go to the arrays as the instruction says whose tile it is."""
         cols, is_one = self.engine.array.cols, len(weight_elements(self.machine, self.engine)) == 1
-        walk = Const(0) if is_one else delayed(m, tiles.walker.walk, self.read, "weights_of")
+        walk = Const(0) if is_one else self.delayed(m, tiles.walker.walk, self.read, "weights_of")
         for position, array in enumerate(arrays):
             for c in range(cols):
                 value = self.element(walk, position * cols + c)
@@ -172,8 +178,8 @@ class MmaEngine(wiring.Component):
             m.d.comb += issued.words.eq(vectors.words)
         is_at_read = delayed(m, vectors.issues, read_delay, "is_at", reset_less=False)
         is_at_write = delayed(m, is_at_read, write_delay - read_delay, "is_at_write", reset_less=False)
-        at_read = delayed(m, issued.as_value(), read_delay, "at")
-        at_write = delayed(m, at_read, write_delay - read_delay, "at_write")
+        at_read = self.delayed(m, issued.as_value(), read_delay, "at")
+        at_write = self.delayed(m, at_read, write_delay - read_delay, "at_write")
         reading, writing = data.View(target, at_read), data.View(target, at_write)
         m.d.comb += [
             self.c_read.valid.eq(is_at_read & reading.adds & ~self.halt),
@@ -184,9 +190,9 @@ class MmaEngine(wiring.Component):
         ]
         if self.has_mask:
             m.d.comb += self.c_write.words.eq(writing.words)
-        adds = delayed(m, reading.adds, self.read, "adds")
+        adds = self.delayed(m, reading.adds, self.read, "adds")
         sums = self.build_additions(m, arrays, adds, read_delay - arrays[0].latency)
-        m.d.comb += self.c_write.data.eq(delayed(m, Cat(sums), write_delay - read_delay - self.read - 1, "sums"))
+        m.d.comb += self.c_write.data.eq(self.delayed(m, Cat(sums), write_delay - read_delay - self.read - 1, "sums"))
 
     def build_additions(self, m: Module, arrays: Sequence[SystolicArray], adds: Value, wait: int) -> list[Value]:
         """The sum of each column: the array's, plus the accumulator if `adds`, wrapped into the type of the sums.
@@ -200,8 +206,8 @@ class MmaEngine(wiring.Component):
         for c, dot_sum in enumerate(dot_sum for array in arrays for dot_sum in array.sums):
             old = Signal(integer_shape(plain_type(element)), name=f"old_{c}", reset_less=True)
             total = Signal.like(old, name=f"total_{c}")
-            dot = delayed(m, dot_sum, wait + 1, f"dot_{c}")
-            m.d.sync += old.eq(Mux(adds, came[c][PLAIN], 0))
+            dot = self.delayed(m, dot_sum, wait + 1, f"dot_{c}")
+            m.d[self.payload] += old.eq(Mux(adds, came[c][PLAIN], 0))
             m.d.comb += total.eq(dot + old)
             sums.append(stored(total, element))
         return sums

@@ -14,6 +14,7 @@ from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Loop, Ope
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.templates.vector_walk import PARTS, ROWS, vector_walk
+from tilewright.rtl.gating import clocked_when
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.outline import outlined
 
@@ -115,7 +116,7 @@ class NestWalker(wiring.Component):
             self.build_check(m, slot)
         self.build_flags(m, loops)
         self.build_fault(m)
-        return m
+        return clocked_when(self.machine, m, self.start | self.step)
 
     def build_loops(self, m: Module) -> list[_LoopState]:
         """Counters of the loops, outermost first, and the registers that a start fills."""

@@ -119,7 +119,7 @@ class Npu(wiring.Component):
         built = built_memory(self.machine, memory)
         user = self.machine.looking_up(memory.name) if has_tables else None
         unit = (
-            TableMemory(memory, writers, user.vector.lanes)
+            TableMemory(memory, writers, user.vector.lanes, self.machine.has_gated_clocks)
             if user
             else BankedMemory(built, readers, writers, self.machine.pipeline.memory_output)
         )

@@ -22,16 +22,18 @@ class TableMemory(wiring.Component):
 
     `lookup` gives, in every cycle, the elements at the addresses of the cycle before; it sees the writes granted before
     the addresses came. Writes (`write_<name>`, one word) take turns as in a bank. While `halt` is set none is granted.
+    With `has_enable` it reads only in the cycles in which somebody looks up.
     """
 
-    def __init__(self, memory: Memory, writes: Sequence[Requester], lanes: int) -> None:
+    def __init__(self, memory: Memory, writes: Sequence[Requester], lanes: int, has_enable: bool = False) -> None:
         self.memory = memory
         self.lanes = lanes
+        self.has_enable = has_enable
         self.writes = tuple(writes)
         super().__init__(
             {
                 "halt": In(1),
-                "lookup": In(LookupSignature(memory, lanes)),
+                "lookup": In(LookupSignature(memory, lanes, has_enable)),
                 **{f"write_{r.name}": In(WriteSignature(memory)) for r in self.writes},
             }
         )
@@ -57,6 +59,8 @@ class TableMemory(wiring.Component):
                 Cat(self.lookup.data.word_select(element, bits) for element in own).eq(read.data),
                 write.en.eq(arbiter.grants.any()),
             ]
+            if self.has_enable:
+                m.d.comb += read.en.eq(self.lookup.enable)
             for port, grant in zip(ports, arbiter.grants, strict=True):
                 with m.If(grant):
                     elements = Cat(port.data.word_select(element, bits) for element in own)

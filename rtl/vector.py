@@ -35,6 +35,7 @@ from tilewright.rtl.datapath import (
     word_bits,
 )
 from tilewright.rtl.delay import delayed
+from tilewright.rtl.gating import clocked_in_flight, payload_domain, with_payload
 from tilewright.rtl.interfaces import (
     Activity,
     LookupSignature,
@@ -63,6 +64,7 @@ class VectorEngine(wiring.Component):
         self.formats = machine.formats_of(engine)
         self.slots = range(machine.vector_sources(engine))
         self.read, self.operands = memory_read(machine.pipeline), vec_operands(machine)
+        self.payload = payload_domain(machine)
         tables, lanes = looked_up(machine, engine), engine.vector.lanes
         self.targets = tuple(port.memory for port in write_ports(machine) if port.engine is engine)
         super().__init__(
@@ -70,7 +72,10 @@ class VectorEngine(wiring.Component):
                 **engine_members(machine),
                 **read_members(machine, engine),
                 **write_members(machine, engine),
-                **{f"lookup_{name}": Out(LookupSignature(machine.memories[name], lanes)) for name in tables},
+                **{
+                    f"lookup_{name}": Out(LookupSignature(machine.memories[name], lanes, machine.has_gated_clocks))
+                    for name in tables
+                },
             }
         )
         self.lookups = {name: getattr(self, f"lookup_{name}") for name in tables}
@@ -86,7 +91,8 @@ class VectorEngine(wiring.Component):
             for format in self.formats
         ]
         m.submodules.walker = walker = NestWalker(self.machine, walks)
-        m.submodules.datapath = datapath = VectorDatapath(self.machine, self.engine)
+        datapath = VectorDatapath(self.machine, self.engine)
+        m.submodules.datapath = with_payload(self.machine, datapath)
         is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
         stages = self.engine.pipeline.halt
         got = [self.build_source(m, slot, walker, datapath, can_ask, issues) for slot in self.slots]
@@ -102,7 +108,8 @@ class VectorEngine(wiring.Component):
         self.build_operands(m, walker, datapath, issues, immediates)
         self.build_lookups(m, walker, datapath)
         self.build_results(m, walker, datapath, issues, has_room)
-        return m
+        in_flight = self.operands + vec_stages(self.machine, self.engine)
+        return clocked_in_flight(self.machine, m, issues, in_flight)
 
     def build_start(self, m: Module, walker: NestWalker, is_active: Signal, issues: Signal) -> Signal:
         """Take an instruction when none is active or its last iteration issues; return its immediates in place."""
@@ -236,27 +243,33 @@ class VectorEngine(wiring.Component):
         """What goes with the operands to the datapath's first stage."""
         m.d.comb += [
             datapath.valid.eq(delayed(m, issues, self.operands, "valid", reset_less=False)),
-            datapath.format.eq(delayed(m, walker.walk, self.operands, "format")),
-            datapath.immediates.eq(delayed(m, immediates, self.operands, "immediates")),
-            datapath.is_first.eq(delayed(m, walker.is_first["reduce"], self.operands, "is_first")),
+            datapath.format.eq(self.delayed(m, walker.walk, self.operands, "format")),
+            datapath.immediates.eq(self.delayed(m, immediates, self.operands, "immediates")),
+            datapath.is_first.eq(self.delayed(m, walker.is_first["reduce"], self.operands, "is_first")),
         ]
         if self.engine.vector.parts > 1:
             m.d.comb += [
-                datapath.is_last.eq(delayed(m, walker.is_last["reduce"], self.operands, "is_last")),
-                datapath.part.eq(delayed(m, walker.part, self.operands, "part")),
+                datapath.is_last.eq(self.delayed(m, walker.is_last["reduce"], self.operands, "is_last")),
+                datapath.part.eq(self.delayed(m, walker.part, self.operands, "part")),
             ]
+
+    def delayed(self, m: Module, value: Value, cycles: int, name: str) -> Value:
+        """`value` of `cycles` cycles ago, which nothing looks at unless an iteration is in flight."""
+        return delayed(m, value, cycles, name, domain=self.payload)
 
     def build_lookups(self, m: Module, walker: NestWalker, datapath: VectorDatapath) -> None:
         """Where the tables of the issued iteration begin, and the memories that they are in."""
         for slot, bits in table_address_bits(self.machine, self.engine).items():
             first = walker.address[_slot_name(slot)][:bits]
-            m.d.comb += getattr(datapath, f"first_{slot}").eq(delayed(m, first, self.operands, f"first_{slot}"))
+            m.d.comb += getattr(datapath, f"first_{slot}").eq(self.delayed(m, first, self.operands, f"first_{slot}"))
         for name in self.lookups:
             port = self.lookups[name]
             m.d.comb += [
                 port.address.eq(getattr(datapath, f"lookup_{name}_address")),
                 getattr(datapath, f"lookup_{name}_data").eq(port.data),
             ]
+            if self.machine.has_gated_clocks:
+                m.d.comb += port.enable.eq(getattr(datapath, f"lookup_{name}_enable"))
 
     def build_results(
         self, m: Module, walker: NestWalker, datapath: VectorDatapath, issues: Signal, has_room: Signal
@@ -318,7 +331,7 @@ class VectorEngine(wiring.Component):
         for stages, positions in formats_by_stages(self.formats).items():
             before = self.operands + stages - 1
             arrives = delayed(m, arrives, before - passed, f"arrives_{stages}", reset_less=False)
-            arriving, passed = delayed(m, arriving, before - passed, f"target_{stages}"), before
+            arriving, passed = self.delayed(m, arriving, before - passed, f"target_{stages}"), before
             comes = data.View(target, arriving)
             with m.If(arrives & comes.format.matches(*positions)):
                 m.d.comb += [coming.eq(1), where.address.eq(comes.address), where.is_last.eq(comes.is_last)]
@@ -330,7 +343,7 @@ class VectorEngine(wiring.Component):
                 if joined is not None:
                     across = [position for position in positions if is_same_in_all_lanes(self.formats[position])]
                     m.d.comb += [is_word.eq(comes.is_word), is_same.eq(comes.format.matches(*across))]
-        m.d.comb += queue.result.target.eq(delayed(m, where.as_value(), 1, "target"))
+        m.d.comb += queue.result.target.eq(self.delayed(m, where.as_value(), 1, "target"))
         if joined is not None:
             m.d.comb += queue.arrives.eq(delayed(m, is_word, 1, "word_arrives", reset_less=False))
             m.d.comb += joined.is_same.eq(delayed(m, is_same, 1, "is_same"))

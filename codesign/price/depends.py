@@ -93,7 +93,7 @@ def _(part: BankedMemory) -> Hashable:
 
 @facts_of.register
 def _(part: TableMemory) -> Hashable:
-    return part.memory, part.writes, part.lanes
+    return part.memory, part.writes, part.lanes, part.has_enable
 
 
 @facts_of.register
@@ -102,7 +102,13 @@ def _(part: NestWalker) -> Hashable:
     found = [part.machine.memories[name] for name in sorted(names - {DRAM})]
     memories = tuple((memory.name, memory.depth, memory.stretch_words) for memory in found)
     offset_bits = part.machine.dram.offset_bits if DRAM in names else None
-    return part.machine.longest_instruction_bytes, offset_bits, memories, tuple(_of_walk(walk) for walk in part.walks)
+    return (
+        part.machine.clock_gating,
+        part.machine.longest_instruction_bytes,
+        offset_bits,
+        memories,
+        tuple(_of_walk(walk) for walk in part.walks),
+    )
 
 
 def _of_walk(walk: FormatWalk) -> Hashable:
@@ -173,7 +179,7 @@ def _of_engine(machine: Machine, engine: Engine) -> Hashable:
         if port.engine is engine
     )
     sizes = machine.dram, machine.longest_instruction_bytes, machine.wait_bits, len(machine.engines)
-    own = engine.name, engine.settings, engine.pipeline
+    own = engine.name, engine.settings, engine.pipeline, machine.clock_gating
     return *own, memories, ports, sizes, tuple(_of_format(machine, each) for each in formats)
 
 
@@ -191,7 +197,7 @@ def _(part: VectorDatapath) -> Hashable:
     tables = [(memory.name, memory.address_bits, memory.element) for memory in found]
     widths = (
         *(engine.vector.lanes, engine.vector.parts, source_bits(machine, engine)),
-        *(table_address_bits(machine, engine), result_bits(machine, engine), tables),
+        *(table_address_bits(machine, engine), result_bits(machine, engine), tables, machine.clock_gating),
     )
     formats = [
         (of.mnemonic, of.opcode, of.sources, of.destination, of.immediates, of.has_accumulate, of.statement)

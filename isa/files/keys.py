@@ -27,7 +27,7 @@ from tilewright.isa.key_kinds import (
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS
 from tilewright.isa.machine.engine import Direction, Template
-from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, Counting
+from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, ClockGating, Counting
 from tilewright.isa.machine.memory import DRAM, MOST_MEMORY_PORTS, Interleave
 from tilewright.isa.templates.dma import MOST_PORTS
 from tilewright.isa.templates.table import facet_of
@@ -247,6 +247,12 @@ MACHINE_KEYS = {
     "pipeline": Key(
         KeyMapping(PIPELINE_KEYS),
         "Further stages of the hardware, for a higher clock at some more cycles; none if left out.",
+        is_needed=False,
+    ),
+    "clock_gating": Key(
+        Word(tuple(gating.value for gating in ClockGating)),
+        "unit: registers of an engine keep what they hold while it has nothing in flight, and prices count gates for "
+        "their clock; none, if left out.",
         is_needed=False,
     ),
     "memories": Key(Names(MEMORY, excluded=(DRAM,)), "On-chip memories by name."),

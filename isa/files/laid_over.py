@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tilewright.isa.files.keys import MACHINE_KEYS
 from tilewright.isa.files.yaml_tree import Tree, apply_override, merge, setting
-from tilewright.isa.key_kinds import KeyMapping
+from tilewright.isa.key_kinds import KeyMapping, Word
 
 ENGINES, INSTRUCTIONS, ENGINE = "engines", "instructions", "engine"
 
@@ -20,6 +20,12 @@ USUAL_SECTIONS = {
     if isinstance(key.kind, KeyMapping) and not any(inner.is_needed for inner in key.kind.keys.values())
 }
 """Sections of a machine that are there even where its file does not say them, with their keys."""
+
+
+USUAL_CHOICES = frozenset(
+    name for name, key in MACHINE_KEYS.items() if isinstance(key.kind, Word) and key.kind.choices and not key.is_needed
+)
+"""Keys with a word of few, which have their usual one where a file does not say them."""
 
 
 def laid_over(base: Tree, over: Tree) -> Tree:
@@ -44,8 +50,11 @@ def with_settings(tree: Tree, overrides: Iterable[str]) -> Tree:
 def _with_usual(tree: Tree, path: Sequence[str]) -> Tree:
     """The tree with a key that a setting names, where it is of a section whose keys may all be left out.
 
-    With all of its keys where the setting names none of them, so that what is said of that lists them.
+    With all of its keys where the setting names none of them, so that what is said of that lists them. So with a key
+    of the machine itself that is a choice.
     """
+    if len(path) == 1 and path[0] in USUAL_CHOICES and isinstance(tree.value, Mapping):
+        return tree if path[0] in tree.value else Tree({**tree.value, path[0]: Tree(None, tree.where)}, tree.where)
     keys = USUAL_SECTIONS.get(path[0]) if len(path) == 2 else None
     if keys is None or not isinstance(tree.value, Mapping):
         return tree

@@ -32,7 +32,7 @@ from tilewright.isa.files.reader import MOST_COMPLAINTS, TooManyComplaints, Valu
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.engine import Engine, Systolic
-from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, Counting, Machine
+from tilewright.isa.machine.machine import USUAL_FETCH_BEATS, ClockGating, Counting, Machine
 from tilewright.isa.machine.memory import (
     BYTE_BITS,
     DRAM,
@@ -111,6 +111,7 @@ class _Builder:
         fetch_beats = self.reader.number_or(USUAL_FETCH_BEATS, top, "", "fetch_beats", MACHINE_KEYS)
         counting = self._read_counting(top.get("counters"))
         self._read_pipeline(top.get("pipeline"))
+        clock_gating = self._choice(top.get("clock_gating"), "clock_gating", ClockGating.NONE)
         self._read_memories(top.get("memories"))
         self._engines = EngineReader(self.reader, self._places(), self._pipeline).read(top.get("engines"), array, lanes)
         check_ports(self.reader, self._engines, dram.ports, top.get("engines"), top.get("dram"))
@@ -129,6 +130,7 @@ class _Builder:
             fetch_beats=fetch_beats,
             counting=counting,
             pipeline=self._pipeline,
+            clock_gating=clock_gating,
             formats={format.mnemonic: format for format in formats},
             text=_canonical(self._tree, name),
         )

@@ -35,6 +35,13 @@ class Counting(StrEnum):
     ALL = "all"  # and what each engine does in every cycle
 
 
+class ClockGating(StrEnum):
+    """Which registers keep what they hold while their engine has nothing in flight, so that their clock can stop."""
+
+    NONE = "none"
+    UNIT = "unit"  # those of an engine's pipeline, and of what waits in its queue
+
+
 @dataclass(frozen=True)
 class Machine:
     """Everything the YAML says, complete and checked.
@@ -53,6 +60,7 @@ class Machine:
     fetch_beats: int  # beats of program that fetch holds or has asked for
     counting: Counting
     pipeline: Pipeline
+    clock_gating: ClockGating
     formats: Mapping[str, InstructionFormat]  # by mnemonic, in file order
     text: str
 
@@ -97,6 +105,10 @@ class Machine:
         """The sizes that estimates count with: those of its first array; without one, a word each way."""
         none = Systolic(self.lanes, self.lanes, self.pipeline)
         return next((engine.array for engine in self.of(Template.SYSTOLIC)), none)
+
+    @property
+    def has_gated_clocks(self) -> bool:
+        return self.clock_gating is not ClockGating.NONE
 
     @property
     def arrays_text(self) -> str:

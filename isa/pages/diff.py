@@ -53,6 +53,7 @@ def _sizes(a: Machine, b: Machine) -> Iterator[str]:
     yield from _change("counters", a.counting.value, b.counting.value)
     for stage in fields(a.pipeline):
         yield from _change(f"pipeline.{stage.name}", getattr(a.pipeline, stage.name), getattr(b.pipeline, stage.name))
+    yield from _change("clock_gating", a.clock_gating.value, b.clock_gating.value)
     for field in fields(a.dram):
         yield from _change(f"dram.{field.name}", getattr(a.dram, field.name), getattr(b.dram, field.name))
 

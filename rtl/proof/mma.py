@@ -15,6 +15,7 @@ from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_sum, mma_write
 from tilewright.rtl.arrays import array_names, plain_type, weight_elements
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
+from tilewright.rtl.proof.in_flight import in_flight, in_flight_goals
 from tilewright.rtl.proof.nest import bank_of, in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import natural, number, one_if
@@ -201,7 +202,8 @@ class _MatrixEngine:
         return [
             Goal("issue", [], nets.holds(f"is_{first}", 1) == issues),
             Goal("what issues", [issues, self.knows_format(nets, 0)], entered),
-            Goal("passed on", [], self.passed_on(nets)),
+            *in_flight_goals(self.machine, nets, self.chain),
+            Goal("passed on", [self.in_flight(nets)], self.passed_on(nets)),
             Goal("read", [], nets.holds("c_read__valid") == is_read),
             Goal("read address", [], nets.natural("c_read__address") == self.address(nets, reading)),
             Goal("write", [], nets.holds("c_write__valid") == is_written),
@@ -219,7 +221,12 @@ class _MatrixEngine:
         reads_and_writes = z3.And(nets.holds("c_read__valid"), nets.holds("c_write__valid"))
         read, written = (self.bank(nets.natural(f"{port}__address")) for port in ("c_read", "c_write"))
         is_in_memory = self.in_bank_of_sums(vectors.part("walker"), vectors.part("walker").signed("address_c"))
-        given = [known(0), self.knows_format(nets, 0), z3.Implies(vectors.holds("issues"), is_in_memory)]
+        given = [
+            known(0),
+            self.in_flight(nets),
+            self.knows_format(nets, 0),
+            z3.Implies(vectors.holds("issues"), is_in_memory),
+        ]
         pairs = list(zip(chain, chain[mma_sum(self.engine.engine.array) :], strict=False))
         return [
             Goal("reset", [nets.run.starts_from_reset()], z3.And(known(0), *(apart(*pair, 0) for pair in pairs))),
@@ -311,12 +318,15 @@ class _MatrixEngine:
         return held == extend(held.size() - kind.bits, found)
 
     def passed_on(self, nets: SubmoduleNets) -> z3.BoolRef:
-        pairs = [
-            pair
-            for before, after in zip(self.chain, self.chain[1:], strict=False)
-            for pair in ((before, after), (f"is_{before}", f"is_{after}"))
-        ]
-        return z3.And(*(nets.at(after, 1) == nets.at(before) for before, after in pairs))
+        claims = []
+        for before, after in zip(self.chain, self.chain[1:], strict=False):
+            is_there = nets.holds(f"is_{before}")
+            claims.append(nets.holds(f"is_{after}", 1) == is_there)
+            claims.append(z3.Implies(is_there, nets.at(after, 1) == nets.at(before)))
+        return z3.And(*claims)
+
+    def in_flight(self, nets: SubmoduleNets) -> z3.BoolRef:
+        return in_flight(self.machine, nets, self.chain, 0)
 
     def adds(self, vectors: SubmoduleNets) -> z3.BoolRef:
         return z3.Or(self.accumulates(vectors), z3.Not(vectors.part("walker").holds("is_first_reduce")))
@@ -343,4 +353,7 @@ class _MatrixEngine:
             return [nets.holds("vectors.is_active", cycle), *last]
 
         issued_last = nets.holds("vectors.issues_last")
-        return [*owed_goals(nets, in_hand), Goal("last", [issued_last], nets.holds("vectors.is_active"))]
+        return [
+            *owed_goals(nets, in_hand, [self.in_flight(nets)]),
+            Goal("last", [issued_last], nets.holds("vectors.is_active")),
+        ]

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.codesign.price.accesses import AccessCounts, accesses
+from tilewright.codesign.price.clocked import clocked
 from tilewright.codesign.price.macros import MemoryPrice
 from tilewright.codesign.price.price import Price
+from tilewright.codesign.templates.facet import LogicEnergy
 from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import Machine
@@ -53,7 +55,7 @@ def energy_of_layers(price: Price, program: Program, profile: RunProfile, dram_p
 
 
 def logic_pj(price: Price, instructions: Sequence[Instruction], cycles: int) -> dict[str, float] | None:
-    """Of the clock in every flip-flop and cycle; of what vectors and iterations switch in the array and the lanes.
+    """Of the clock in flip-flops that it reaches; of what vectors and iterations switch in the array and the lanes.
 
     What switches in queues, walkers and arbiters is not measured, and not in the sum.
     """
@@ -66,8 +68,20 @@ def logic_pj(price: Price, instructions: Sequence[Instruction], cycles: int) -> 
         of[instruction.engine.name] += iterations_of(instruction) * vec_beats(instruction.format)
     areas = {unit.name: unit.area_um2 for unit in price.units}
     energies = [facet_of(each.template).energy(each, figures, of[each.name], areas) for each in engines]
-    clock = figures.clock_pj_per_flip_flop * sum(unit.flip_flops for unit in price.units) * cycles
-    return {"clock": clock, **dict(energy for energy in energies if energy is not None)}
+    return {
+        "clock": _clock_pj(price, figures, instructions, cycles),
+        **dict(energy for energy in energies if energy is not None),
+    }
+
+
+def _clock_pj(price: Price, figures: LogicEnergy, instructions: Sequence[Instruction], cycles: int) -> float:
+    """Of the flip-flops that the clock reaches, all where nothing is gated, and of the gates before them."""
+    gate = price.process.clock_gate
+    if not price.machine.has_gated_clocks or gate is None:
+        return figures.clock_pj_per_flip_flop * sum(unit.flip_flops for unit in price.units) * cycles
+    reached = clocked(price, instructions, cycles)
+    closed = sum(unit.clock_gates for unit in price.units) * cycles - reached.gates
+    return figures.clock_pj_per_flip_flop * reached.flip_flops + gate.open_pj * reached.gates + gate.closed_pj * closed
 
 
 def _memories(machine: Machine, memories: Sequence[MemoryPrice], counts: AccessCounts) -> dict[str, float | None]:

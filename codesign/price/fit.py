@@ -39,5 +39,7 @@ def fitted(counts: Mapping[str, Count], known: Logic) -> dict[str, Cost]:
 
 
 def _scaled(cost: Cost, then: Count, now: Count) -> Cost:
-    flip_flops = cost.flip_flops * now.flip_flops / then.flip_flops if then.flip_flops else now.flip_flops
-    return Cost(cost.area_um2 * now.gates / then.gates, flip_flops)
+    ratio = now.flip_flops / then.flip_flops if then.flip_flops else 1
+    flip_flops = cost.flip_flops * ratio if then.flip_flops else now.flip_flops
+    gating = (each * ratio for each in (cost.gated, cost.clocked, cost.clock_gates))
+    return Cost(cost.area_um2 * now.gates / then.gates, flip_flops, *gating)

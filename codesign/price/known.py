@@ -16,7 +16,7 @@ from tilewright.codesign import price
 from tilewright.codesign.price.macros import MemoryPrice, storage_price
 from tilewright.codesign.price.operators import Count
 from tilewright.codesign.price.process import Process
-from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
+from tilewright.codesign.price.synthesis import Cost, Synthesis
 from tilewright.codesign.price.unit import PricedUnit
 from tilewright.isa.file_hash import folder_of, hash_of_files
 from tilewright.isa.folders.cache import cache_folder, kept
@@ -41,8 +41,8 @@ def known_price(machine: Machine, synthesis: Synthesis, exact: bool, find: Calla
 
     A netlist follows from the text of its machine, the sources here and Amaranth: in the key they stand for it.
     """
-    facts = (machine.text, sources_hash(), version("amaranth"), SCRIPT, synthesis.version, synthesis.library)
-    key = hashlib.sha256(repr((*facts, synthesis.process.hash, exact)).encode()).hexdigest()
+    facts = (machine.text, sources_hash(), version("amaranth"), synthesis.script, synthesis.version, synthesis.library)
+    key = hashlib.sha256(repr((*facts, synthesis.process.hash, synthesis.gate, exact)).encode()).hexdigest()
 
     def make(folder: Path) -> Path:
         (folder / "price").write_text(_text(find()))

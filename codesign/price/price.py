@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from zlib import crc32
 
+from tilewright.codesign.price.clock_gates import ClockGate, gates_for
 from tilewright.codesign.price.fit import counted, fitted
 from tilewright.codesign.price.known import Logic, known_price
 from tilewright.codesign.price.macros import MemoryPrice, memory_price
@@ -69,7 +70,7 @@ def price_machine(
     assert not (exact and like), "a fit is not exact"
     process = process or load_process()
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
-    synthesis = Synthesis(process)
+    synthesis = Synthesis(process, machine.has_gated_clocks)
     known = known_price(like or machine, synthesis, exact, lambda: _priced(like or machine, synthesis, exact))
     logic = known if like is None else _fitted(machine, known, process)
     tool = (synthesis.version, synthesis.script_hash)
@@ -82,7 +83,7 @@ def _priced(machine: Machine, synthesis: Synthesis, exact: bool) -> Logic:
     parts = unit_parts(netlist, machine, synthesis.process, exact)
     costs = synthesis.costs_of(_bills(parts))
     _, counts = _counted(machine, synthesis.process, exact)
-    return _logic(machine, parts, costs, counts, dict.fromkeys(parts, SYNTHESISED))
+    return _logic(machine, parts, costs, counts, dict.fromkeys(parts, SYNTHESISED), synthesis.gate)
 
 
 def _fitted(machine: Machine, known: Logic, process: Process) -> Logic:
@@ -91,7 +92,7 @@ def _fitted(machine: Machine, known: Logic, process: Process) -> Logic:
     changed = {name for name, count in counts.items() if known.counts.get(name) != count}
     costs = fitted(counts, known)
     bases = {name: FITTED if not changed.isdisjoint(_keys(name, unit)) else SYNTHESISED for name, unit in parts.items()}
-    return _logic(machine, parts, costs, counts, bases)
+    return _logic(machine, parts, costs, counts, bases, process.clock_gate if machine.has_gated_clocks else None)
 
 
 def _counted(machine: Machine, process: Process, exact: bool) -> tuple[dict[str, UnitParts[Sketch]], dict[str, Count]]:
@@ -112,6 +113,7 @@ def _logic(
     costs: Mapping[str, Cost],
     counts: Mapping[str, Count],
     bases: Mapping[str, str],
+    gate: ClockGate | None,
 ) -> Logic:
     """All units, largest first, and the storages in them that macros hold."""
     multipliers = _multipliers(machine)
@@ -120,12 +122,28 @@ def _logic(
         cost = costs[name]
         for path, storage in unit.storages.items():
             logic, macros = chosen(storage, costs[f"{path} in flip-flops"], costs[f"{path} in macros"])
-            cost += logic
+            cost += replace(logic, clocked=logic.gated / (1 if macros else storage.depth))
             queues += [macros] if macros is not None else []
         if cost.area_um2 > 0:
             basis = ESTIMATED if unit.is_estimated and bases[name] == SYNTHESISED else bases[name]
-            units.append(PricedUnit(name, cost.area_um2, round(cost.flip_flops), multipliers.get(name, 0), basis))
+            units.append(_unit(PricedUnit(name, 0.0, 0, multipliers.get(name, 0), basis), cost, unit.is_payload, gate))
     return Logic(tuple(sorted(units, key=lambda unit: -unit.area_um2)), tuple(queues), costs, counts)
+
+
+def _unit(unit: PricedUnit, cost: Cost, is_payload: bool, gate: ClockGate | None) -> PricedUnit:
+    """A unit with what it takes; what its engine's payload needs in clock gates is in no netlist of it."""
+    payload = cost.flip_flops - cost.gated if is_payload else 0
+    further = gates_for(payload)
+    area = cost.area_um2 + (further * gate.area_um2 if gate else 0.0)
+    return replace(
+        unit,
+        area_um2=area,
+        flip_flops=round(cost.flip_flops),
+        payload=round(payload),
+        gated=round(cost.gated),
+        clocked=round(cost.clocked),
+        clock_gates=round(cost.clock_gates + further),
+    )
 
 
 def chosen(storage: StorageOptions[M], flip_flops: Cost, beside: Cost) -> tuple[Cost, MemoryPrice | None]:

@@ -20,6 +20,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.clock_gates import ClockGate
 from tilewright.codesign.price.functions import fault_of_function
 from tilewright.codesign.templates.facet import LogicEnergy
 from tilewright.isa.errors import IsaError, short
@@ -57,6 +58,15 @@ class _Energy(Struct, frozen=True):
     lane_pj_per_iteration_per_um2: Amount
 
 
+class _ClockGate(Struct, frozen=True):
+    """A `ClockGate`."""
+
+    cell: Word
+    area_um2: Amount
+    closed_pj: Amount
+    open_pj: Amount
+
+
 class _Facts(Struct, frozen=True):
     """What process.yaml says."""
 
@@ -68,6 +78,7 @@ class _Facts(Struct, frozen=True):
     gate: Word
     dram_pj_per_byte: Amount
     dram_source: Word
+    clock_gate: _ClockGate | None = None
     logic_energy: _Energy | None = None
     corners: dict[str, str] = {}  # noqa: RUF012 (msgspec copies it)
 
@@ -118,6 +129,7 @@ class Process:
     dram_source: str
     cells: tuple[Cell, ...]
     macros: tuple[Macro, ...]
+    clock_gate: ClockGate | None  # None where the table has none
     logic_energy: LogicEnergy | None  # None where it was not measured
     corners: Mapping[str, str]  # beside the one of these figures: its name → what it is
 
@@ -154,9 +166,14 @@ def load_process(folder: str | Path | None = None) -> Process:
         dram_source=str(facts.dram_source),
         cells=cells,
         macros=macros,
+        clock_gate=None if (stops := facts.clock_gate) is None else _clock_gate(stops),
         logic_energy=None if (of := facts.logic_energy) is None else _logic_energy(of),
         corners={_corner(name, place): what for name, what in facts.corners.items()},
     )
+
+
+def _clock_gate(of: _ClockGate) -> ClockGate:
+    return ClockGate(str(of.cell), of.area_um2, of.closed_pj, of.open_pj)
 
 
 def _corner(name: str, place: Path) -> str:

@@ -21,7 +21,8 @@ LOGIC = "clock, array and lanes, from their activity; not what switches in queue
 
 
 def price_report(price: Price) -> dict[str, Any]:
-    """What the machine takes, and from what that is known."""
+    """What the machine takes, and from what that is known; with clock gating, what of it the gates are."""
+    gated = price.machine.has_gated_clocks
     return {
         "isa": price.machine.name,
         "isa_hash": price.machine.hash,
@@ -31,6 +32,7 @@ def price_report(price: Price) -> dict[str, Any]:
         "memories_um2": round(price.memories_um2, 1),
         "flip_flops": sum(unit.flip_flops for unit in price.units),
         "multipliers": sum(unit.multipliers for unit in price.units),
+        **(_gating(price) if gated else {}),
         "units": [
             {
                 "name": unit.name,
@@ -39,11 +41,21 @@ def price_report(price: Price) -> dict[str, Any]:
                 "share_of_logic": round(price.share(unit), 5),
                 "flip_flops": unit.flip_flops,
                 "multipliers": unit.multipliers,
+                **({"gated_flip_flops": unit.payload + unit.gated, "clock_gates": unit.clock_gates} if gated else {}),
                 "basis": unit.basis,
             }
             for unit in price.units
         ],
         "memories": [_memory(memory) for memory in (*price.memories, *price.queues)],
+    }
+
+
+def _gating(price: Price) -> dict[str, Any]:
+    assert price.process.clock_gate is not None, "a price with clock gating has one"
+    return {
+        "gated_flip_flops": sum(unit.payload + unit.gated for unit in price.units),
+        "clock_gates": sum(unit.clock_gates for unit in price.units),
+        "clock_gate": price.process.clock_gate.cell,
     }
 
 
@@ -210,6 +222,7 @@ def price_tables(report: Mapping[str, Any]) -> list[Table]:
         ("memories", f"{report['memories_um2'] / 1e6:.3f} mm²"),
         ("flip-flops", f"{report['flip_flops']:,}"),
         ("multipliers", f"{report['multipliers']:,}"),
+        *([("behind clock gates", _gated_text(report))] if "clock_gates" in report else []),
         ("state", f"{made['state']}; logic {made['logic']}{_fit(made)}"),
         ("process", f"{made['process']}, {made['corner']} ({made['source']}; {made['licence']})"),
         ("tool", f"Yosys {made['yosys']}, script {made['script_hash']}, library {made['library_hash']}"),
@@ -219,6 +232,10 @@ def price_tables(report: Mapping[str, Any]) -> list[Table]:
         ("Memories", ("memory", "macros", "µm²", "wasted"), memories),
         ("Price", ("figure", "value"), totals),
     ]
+
+
+def _gated_text(report: Mapping[str, Any]) -> str:
+    return f"{report['gated_flip_flops']:,} flip-flops, {report['clock_gates']:,} × {report['clock_gate']}"
 
 
 def _fit(basis: Mapping[str, Any]) -> str:

@@ -43,6 +43,7 @@ class StorageOptions(Generic[M]):
     beside: Bill[M]
     macros: MemoryPrice | None
     is_estimated: bool
+    depth: int
 
 
 class Entries(wiring.Component):
@@ -117,7 +118,9 @@ def options(read: NetlistReader[M], name: str, memory: Memory, process: Process,
     address_bits = max(1, (kind.depth - 1).bit_length())
     needs_bypass = macros is not None and any(kind.transparent)
     beside = on_line(read, partial(Bypass, address_bits), bits, exact) if needs_bypass else []
-    return StorageOptions(in_flip_flops(read, kind, bits, exact), beside, macros, not exact and bits > max(LINE_BITS))
+    return StorageOptions(
+        in_flip_flops(read, kind, bits, exact), beside, macros, not exact and bits > max(LINE_BITS), kind.depth
+    )
 
 
 # -- a part of some width ----------------------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price import clock_gates
 from tilewright.codesign.price.liberty import liberty
 from tilewright.codesign.price.netlist import UNIT, Bill, Module
 from tilewright.codesign.price.process import Process
@@ -34,29 +36,46 @@ these numbers: after other modules it would find up to 1 % more or less, so a pr
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What some logic takes, without what stands in it as a part of its own."""
+    """What some logic takes, without what stands in it as a part of its own.
+
+    With clock gating: of the flip-flops, those behind gates, and how many of these one event clocks at most.
+    """
 
     area_um2: float = 0.0
     flip_flops: float = 0.0
+    gated: float = 0.0
+    clocked: float = 0.0
+    clock_gates: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.area_um2 + other.area_um2, self.flip_flops + other.flip_flops)
+        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def __mul__(self, count: float) -> Cost:
-        return Cost(self.area_um2 * count, self.flip_flops * count)
+        return Cost(*(each * count for each in astuple(self)))
 
 
 class Synthesis:
-    """Maps modules to a process. A result is used again only for the same netlist, script, tool and library."""
+    """Maps modules to a process. A result is used again only for the same netlist, script, tool and library.
 
-    def __init__(self, process: Process) -> None:
+    With `gates_clocks`, flip-flops with enables get clock gates; a process without one raises PriceError.
+    """
+
+    def __init__(self, process: Process, gates_clocks: bool = False) -> None:
         self.process = process
         self.library = liberty(process)
+        self.gate = process.clock_gate if gates_clocks else None
+        if gates_clocks and self.gate is None:
+            wanted = "clock_gate: {cell, area_um2, closed_pj, open_pj}"
+            raise PriceError(
+                f"{process.name} has no clock gate, and clock_gating needs one: add {wanted} to process.yaml"
+            )
+        self.script = clock_gates.SCRIPT if self.gate else SCRIPT
+        self.files = {"resets.v": clock_gates.RESETS} if self.gate else {}
         try:
             self.version = yosys_version()
         except YosysError as error:
             raise PriceError(str(error)) from error
-        self.script_hash = hashlib.sha256(SCRIPT.encode()).hexdigest()[:16]
+        self.script_hash = hashlib.sha256(self.script.encode()).hexdigest()[:16]
         self._known: dict[str, Cost] = {}
 
     def costs(self, modules: Sequence[Module]) -> list[Cost]:
@@ -81,7 +100,13 @@ class Synthesis:
         return self.costs_of({"": bill})[""]
 
     def _key(self, module: Module) -> str:
-        parts = (module.text, SCRIPT, self.version, self.library)
+        parts = (
+            module.text,
+            self.script,
+            self.version,
+            self.library,
+            *([repr(self.gate), *self.files.values()] if self.gate else []),
+        )
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def _place(self, key: str) -> Path:
@@ -94,24 +119,39 @@ class Synthesis:
 
     def _synthesise(self, module: Module) -> Cost:
         try:
-            out = run_script({"unit.il": module.text, "cells.lib": self.library}, SCRIPT)
+            out = run_script({"unit.il": module.text, "cells.lib": self.library, **self.files}, self.script)
         except YosysError as error:
             raise PriceError(f"{self.process.name}: {error}") from error
-        cost = self._cost(json.loads(out)["modules"].get(f"\\{UNIT}", {}), module)
+        modules = json.loads(out)["modules"]
+        cost = self._cost(modules.get(f"\\{UNIT}", {}), module) if self.gate is None else self._gated(modules, module)
         self._keep(self._key(module), cost)
         return cost
 
     def _cost(self, counts: Mapping[str, object], module: Module) -> Cost:
         cells = counts.get("num_cells_by_type", {})
         assert isinstance(cells, dict)
-        unmapped = sorted(cell for cell in cells if cell.startswith("$"))
-        if unmapped:
-            raise PriceError(f"{self.process.name} has no cell for {', '.join(unmapped)}, which {module.path} needs")
+        self._require_mapped(cells, module)
         flip_flops = sum(count for cell, count in cells.items() if cell in self.process.flip_flops)
         return Cost(float(str(counts.get("area", 0.0))), flip_flops)
 
+    def _gated(self, modules: Mapping[str, Mapping[str, Any]], module: Module) -> Cost:
+        """The cost of a module with its clock gates; an event may clock all that is behind any of them."""
+        assert self.gate is not None
+        found = clock_gates.gated(modules.get(UNIT, {"cells": {}}), self.process.flip_flops)
+        self._require_mapped(found.cells, module)
+        areas = {cell.name: cell.area_um2 for cell in self.process.cells}
+        area = sum(areas.get(cell, 0.0) * count for cell, count in found.cells.items())
+        flip_flops = sum(count for cell, count in found.cells.items() if cell in self.process.flip_flops)
+        area += found.gates * self.gate.area_um2
+        return Cost(area, flip_flops, found.flip_flops, found.flip_flops, found.gates)
+
+    def _require_mapped(self, cells: Mapping[str, int], module: Module) -> None:
+        unmapped = sorted(cell for cell in cells if cell.startswith("$"))
+        if unmapped:
+            raise PriceError(f"{self.process.name} has no cell for {', '.join(unmapped)}, which {module.path} needs")
+
     def _keep(self, key: str, cost: Cost) -> None:
-        text = json.dumps({"area_um2": cost.area_um2, "flip_flops": cost.flip_flops})
+        text = json.dumps(asdict(cost))
 
         def make(folder: Path) -> Path:
             (folder / "cost").write_text(text)

@@ -13,6 +13,9 @@ FITTED = "fitted"
 class PricedUnit:
     """Logic under one name. `basis`: SYNTHESISED as it is, ESTIMATED from one of the parts that it repeats, or
     FITTED to the price of a machine of other sizes.
+
+    With clock gating, flip-flops are behind gates in two ways. `payload`: clocked while their engine has something in
+    flight. `gated`: each clocked when it is enabled; `clocked` of these are so in one event, at most.
     """
 
     name: str
@@ -20,3 +23,7 @@ class PricedUnit:
     flip_flops: int
     multipliers: int
     basis: str
+    payload: int = 0
+    gated: int = 0
+    clocked: int = 0
+    clock_gates: int = 0

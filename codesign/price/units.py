@@ -51,6 +51,7 @@ class UnitParts(Generic[M]):
     bill: Bill[M] = field(default_factory=list)
     storages: dict[str, StorageOptions[M]] = field(default_factory=dict)
     is_estimated: bool = False
+    is_payload: bool = False  # its flip-flops are clocked while their engine has something in flight
 
 
 def unit_parts(read: NetlistReader[M], machine: Machine, process: Process, exact: bool) -> dict[str, UnitParts[M]]:
@@ -75,6 +76,7 @@ def unit_parts(read: NetlistReader[M], machine: Machine, process: Process, exact
             case _:
                 unit(path).bill.extend(whole(read, place.part) if exact else _estimate(read, place.part, machine))
                 unit(path).is_estimated |= not exact
+                unit(path).is_payload = machine.has_gated_clocks
     return units
 
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 
@@ -17,6 +18,18 @@ class LogicEnergy:
     clock_pj_per_flip_flop: float  # in every cycle
     array_pj_per_mac: float  # of each processing element, for each vector
     lane_pj_per_iteration_per_um2: float  # of a lane's area
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an engine does in a layer: its instructions, the bytes that they move to or from DRAM, and the cycles."""
+
+    instructions: tuple[Instruction, ...]
+    moved_bytes: int
+    cycles: int
+
+    def at_most(self, cycles: int) -> int:
+        return min(self.cycles, cycles)
 
 
 class Facet(ABC):
@@ -31,6 +44,14 @@ class Facet(ABC):
     ) -> tuple[str, float] | None:
         """(unit, pJ) of what iterations switch in an engine's logic; None where nobody has measured it."""
         return None
+
+    @abstractmethod
+    def cycles_in_flight(self, machine: Machine, engine: Engine, work: Work) -> int:
+        """Cycles of a layer in which something goes through an engine, as far as its instructions say."""
+
+    def events(self, machine: Machine, engine: Engine, work: Work) -> Mapping[str, int]:
+        """By unit: how often registers with an enable of their own are clocked, where that is not in these cycles."""
+        return {}
 
     def multipliers(self, machine: Machine, engine: Engine) -> Mapping[str, int]:
         """Multipliers of data, by unit."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.codesign.templates.facet import Facet, LogicEnergy
+from tilewright.codesign.templates.facet import Facet, LogicEnergy, Work
 from tilewright.codesign.templates.terms import terms
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Engine, Vector
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.demands import iterations_of
 from tilewright.isa.templates.datapath_schedule import bind, schedule
+from tilewright.isa.timing import vec_beats, vec_operands, vec_stages
 
 
 class VectorFacet(Facet):
@@ -23,6 +25,12 @@ class VectorFacet(Facet):
     ) -> tuple[str, float]:
         lanes = lanes_of(engine)
         return lanes, figures.lane_pj_per_iteration_per_um2 * iterations * areas_um2.get(lanes, 0.0)
+
+    def cycles_in_flight(self, machine: Machine, engine: Engine, work: Work) -> int:
+        """From the first iteration of each instruction to the result of its last one."""
+        beats = sum(iterations_of(each) * vec_beats(each.format) for each in work.instructions)
+        through = vec_operands(machine) + vec_stages(machine, engine)
+        return work.at_most(beats + len(work.instructions) * through)
 
     def multipliers(self, machine: Machine, engine: Engine) -> Mapping[str, int]:
         in_a_lane = sum(unit.op is Op.MUL for unit in bind(schedule(machine.formats_of(engine))))

@@ -57,7 +57,7 @@ def test_is_found_anew_when_something_changes(
         case "amaranth":
             monkeypatch.setattr(known_module, "version", lambda package: f"another {package}")
         case "script":
-            monkeypatch.setattr(known_module, "SCRIPT", "another")
+            other.script = "another"
         case "tool":
             other.version = "another"
         case "library":

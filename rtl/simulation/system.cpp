@@ -20,7 +20,7 @@ constexpr unsigned CALLED = 1, RUNNING = 2, DONE = 4;
 int main(int, char** arguments) {
     auto top = std::make_unique<Vtop>();
     const uint64_t most_cycles = std::strtoull(arguments[1], nullptr, 10);
-    uint64_t cycle = 0, called = 0, started = 0, ended = 0, returned = 0;
+    uint64_t cycle = 0, called = 0, first = 0, started = 0, ended = 0, machine = 0, returned = 0;
     unsigned before = 0;
     bool is_ending = false;
     top->serial_source_ready = 1;
@@ -30,9 +30,9 @@ int main(int, char** arguments) {
         top->sys_clk = 1;
         top->eval();
         const unsigned now = top->lights, risen = now & ~before, fallen = before & ~now;
-        if (risen & CALLED) called = cycle;
-        if (risen & RUNNING) started = cycle;
-        if (risen & DONE) ended = cycle;
+        if (risen & CALLED) called = cycle, first = 0, machine = 0;
+        if (risen & RUNNING) started = cycle, first = first ? first : cycle;
+        if (risen & DONE) ended = cycle, machine += ended - started;
         if (fallen & CALLED) returned = cycle;
         before = now;
         top->sys_clk = 0;
@@ -40,8 +40,9 @@ int main(int, char** arguments) {
         if (!top->serial_source_valid) continue;
         const int letter = top->serial_source_data;
         if (is_ending) {
-            std::printf("cycles: %lu until the call, %lu to the start, %lu of the machine, %lu to the return\n", called,
-                        started - called, ended - started, returned - ended);
+            std::printf("cycles: %lu until the call, %lu to the start, %lu of the machine, %lu between its runs, "
+                        "%lu to the return\n",
+                        called, first - called, machine, ended - first - machine, returned - ended);
             return letter;
         }
         is_ending = letter == END_OF_TRANSMISSION;

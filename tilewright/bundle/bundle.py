@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from string import Template
@@ -18,18 +18,20 @@ from tilewright.bundle.network_c import (
     network_source,
     ports_of,
 )
+from tilewright.bundle.parts_c import Part, parts_header, parts_network, parts_source
 from tilewright.bundle.registers_c import registers_header, registers_source
 from tilewright.bundle.registers_py import program_python, registers_python
 from tilewright.bundle.registers_svd import registers_svd
 from tilewright.bundle.vector_c import random_inputs, vector_header, vector_source
-from tilewright.errors import InputError
+from tilewright.isa.program.partitioned import Partitioned
 from tilewright.isa.program.program import Program as Binary
 from tilewright.program import Program
 
 DRIVER = Path(__file__).with_name("driver")
 """Files that are the same for every network, with `${name}` in some of them."""
 
-MOST_SHOWN = 5
+PARTS = Path(__file__).with_name("driver_parts")
+"""Files of a network in parts, beside those or in place of them."""
 
 
 def bundle_files(
@@ -42,62 +44,73 @@ def bundle_files(
     """The files of a bundle by name.
 
     The test vector's inputs are the given arrays, or drawn from `seed`. With `data_apart`, program and weights are
-    files that an assembler includes, not C text. Raises InputError for a network of which a part runs on the host, a
-    name that C cannot have, an input or output that C cannot have, and arrays that are not the inputs'.
+    files that an assembler includes, not C text. Raises InputError for a node of the host that has no C, a name that C
+    cannot have, an input or output that C cannot have, and arrays that are not the inputs'.
     """
     require_name(name)
-    if program.host_nodes:
-        raise InputError(_host_nodes(program))
-    binary = program.binary
-    ports = ports_of(binary)
-    given = dict(random_inputs(binary, seed) if inputs is None else inputs)
+    network = program.network
+    given = dict(random_inputs(network, seed) if inputs is None else inputs)
+    if isinstance(network, Partitioned):
+        planned = parts_network(network, name)
+        ends, is_exact = planned.ends, planned.functions.is_exact
+        own = {f"{name}.h": parts_header(planned), f"{name}.c": parts_source(planned)}
+        parts = planned.parts
+    else:
+        parts = (Part(name, network, ports_of(network)),)
+        ends, is_exact, own = parts[0].ports, True, {}
     outputs = program.run(given).outputs
     files: dict[str, str | bytes] = {
-        "tilewright_registers.h": registers_header(binary.machine),
+        "tilewright_registers.h": registers_header(program.machine),
         "tilewright_registers.c": registers_source(),
-        f"{name}.h": network_header(binary, name, ports),
-        f"{name}.c": network_source(binary, name, ports, not data_apart),
-        "test_vector.h": vector_header(ports),
-        "test_vector.c": vector_source(name, ports, given, outputs),
+        **own,
+        **{file: content for part in parts for file, content in _part_files(part, data_apart).items()},
+        "test_vector.h": vector_header(ends, is_exact),
+        "test_vector.c": vector_source(name, ends, given, outputs, is_exact),
     }
-    if data_apart:
-        files[f"{name}_data.S"] = data_source(name)
-        files |= {f"{name}_{what}.bin": content for what, content in constants_of(binary).items()}
-    head = _head(binary)
+    head = _head(network)
     made = {file: text if isinstance(text, bytes) else (head + text).encode() for file, text in files.items()}
     others = {
-        "tilewright.svd": registers_svd(binary.machine),
-        "tilewright_registers.py": registers_python(binary.machine),
-        f"{name}_program.py": program_python(binary),
+        "tilewright.svd": registers_svd(program.machine),
+        "tilewright_registers.py": registers_python(program.machine),
+        **{f"{part.name}_program.py": program_python(part.program) for part in parts},
     }
-    return {**made, **{file: text.encode() for file, text in others.items()}, **_driver_files(name, data_apart)}
+    return {
+        **made,
+        **{file: text.encode() for file, text in others.items()},
+        **_driver_files(name, [part.name for part in parts], isinstance(network, Partitioned), data_apart),
+    }
 
 
-def _driver_files(name: str, data_apart: bool) -> dict[str, bytes]:
-    """What is the same for every network, but for its name."""
+def _part_files(part: Part, data_apart: bool) -> dict[str, str | bytes]:
+    """The files of one program."""
+    files: dict[str, str | bytes] = {
+        f"{part.name}.h": network_header(part.program, part.name, part.ports),
+        f"{part.name}.c": network_source(part.program, part.name, part.ports, not data_apart),
+    }
+    if data_apart:
+        files[f"{part.name}_data.S"] = data_source(part.name)
+        files |= {f"{part.name}_{what}.bin": content for what, content in constants_of(part.program).items()}
+    return files
+
+
+def _driver_files(name: str, parts: Sequence[str], is_in_parts: bool, data_apart: bool) -> dict[str, bytes]:
+    """What is the same for every network, but for its name and its programs' names."""
+    units = [name, *parts, "tilewright_host"] if is_in_parts else list(parts)
+    data = [f"{part}_data" for part in parts] if data_apart else []
     words = {
         "name": name,
         "NAME": name.upper(),
-        "data": f" {name}_data.o" if data_apart else "",
-        "sources": f"{name}.c {name}_data.S" if data_apart else f"{name}.c",
+        "objects": " ".join(f"{unit}.o" for unit in [*units, *data]),
+        "sources": " ".join([*(f"{unit}.c" for unit in units), *(f"{unit}.S" for unit in data)]),
         "languages": "C ASM" if data_apart else "C",
     }
-    texts = {file.name: file.read_text() for file in sorted(DRIVER.iterdir()) if file.is_file()}
+    folders = (DRIVER, PARTS) if is_in_parts else (DRIVER,)
+    texts = {file.name: file.read_text() for of in folders for file in sorted(of.iterdir()) if file.is_file()}
     return {file: (Template(t).substitute(words) if "${" in t else t).encode() for file, t in texts.items()}
 
 
-def _head(program: Binary) -> str:
+def _head(network: Binary | Partitioned) -> str:
     """The first line of each generated file: what made it, and of what. It is the user's to license."""
-    model = program.metadata.get("model", "a program")
+    model = network.metadata.get("model", "a program")
     made_of = "".join(c if c.isprintable() and c.isascii() else "?" for c in model).replace("*/", "* /")
-    return f"/* Made by Tilewright {version('tilewright')}: {made_of} for the machine {program.machine.name}. */\n"
-
-
-def _host_nodes(program: Program) -> str:
-    nodes = program.host_nodes
-    shown = "; ".join(f"{node.name} ({node.op_type}): {node.reason}" for node in nodes[:MOST_SHOWN])
-    more = f"; and {len(nodes) - MOST_SHOWN} more" if len(nodes) > MOST_SHOWN else ""
-    return (
-        f"{len(nodes)} node{'s run' if len(nodes) > 1 else ' runs'} on the host, for which a bundle has no code: "
-        f"{shown}{more}. Take a machine that has an instruction for it, or cut the network there"
-    )
+    return f"/* Made by Tilewright {version('tilewright')}: {made_of} for the machine {network.machine.name}. */\n"

@@ -50,6 +50,11 @@ def string(text: str) -> str:
     return f'"{"".join(plain)}"'
 
 
+def comment(text: str) -> str:
+    """What stands in a comment: ASCII on one line, which does not end the comment."""
+    return text.replace("*/", "* /").replace("\n", " ").encode("ascii", "replace").decode()
+
+
 def real(value: float) -> str:
     """A float of 32 bits, with as many digits as C needs to read it back to the last bit."""
     digits = f"{value:.9g}"

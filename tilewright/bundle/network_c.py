@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.bundle.c_text import array, c_names, integer, real, string
+from tilewright.bundle.c_text import array, c_names, comment, integer, real, string
+from tilewright.bundle.ends import End
 from tilewright.errors import InputError
 from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program, Tensor, place_regions
 from tilewright.isa.program.stored_types import REALS
@@ -16,21 +17,10 @@ CONSTANT = ("program", "weights")
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
-    """An input or output as C has it: the name, the type of an element, and which way it goes."""
+class Port(End):
+    """An input or output of a program, with how it lies in its region."""
 
     tensor: Tensor
-    name: str
-    kind: str
-    is_input: bool
-
-    @property
-    def elements(self) -> int:
-        return prod(self.tensor.shape)
-
-    @property
-    def is_real(self) -> bool:
-        return self.tensor.dtype in REALS
 
 
 def ports_of(program: Program) -> tuple[Port, ...]:
@@ -43,7 +33,7 @@ def ports_of(program: Program) -> tuple[Port, ...]:
         False: c_names((tensor.name for tensor in program.outputs), "output"),
     }
     return tuple(
-        Port(tensor, found[is_input][tensor.name], kind, is_input)
+        Port(tensor.name, found[is_input][tensor.name], kind, tensor.shape, is_input, tensor)
         for tensor, kind, is_input in zip(tensors, kinds, ways, strict=True)
     )
 
@@ -97,16 +87,15 @@ def network_header(program: Program, name: str, ports: tuple[Port, ...]) -> str:
     ]
     for port in ports:
         tensor, macro = port.tensor, f"{name}_{port.name}".upper()
-        shape = " × ".join(map(str, tensor.shape)) or "a scalar"
         lines += [
             "",
-            f"/* {'Input' if port.is_input else 'Output'} {_comment(tensor.name)}: {shape}, {tensor.dtype}. */",
+            f"/* {'Input' if port.is_input else 'Output'} {comment(port.title)}: {port.about}, {tensor.dtype}. */",
         ]
         lines.append(f"#define {macro}_ELEMENTS {port.elements}U")
         if port.is_real:
             lines.append(f"#define {macro}_SCALE {real(tensor.scale)}")
             lines.append(f"#define {macro}_ZERO_POINT ({tensor.zero_point})")
-        lines.append(f"{_signature(port, name)};")
+        lines.append(f"{port.signature(name)};")
     lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif"]
     return "\n".join(lines) + "\n"
 
@@ -153,7 +142,7 @@ def _port_source(port: Port, name: str, places: dict[str, int]) -> Iterator[str]
 
 def _set(port: Port, name: str, prefix: str, first: int) -> str:
     return f"""\
-{_signature(port, name)}
+{port.signature(name)}
 {{
     uint8_t *stored = (uint8_t *)arena + {first}U;
     size_t place, places = tilewright_places(&{prefix}_layout);
@@ -171,7 +160,7 @@ def _set(port: Port, name: str, prefix: str, first: int) -> str:
 
 def _get(port: Port, name: str, prefix: str, first: int) -> str:
     return f"""\
-{_signature(port, name)}
+{port.signature(name)}
 {{
     const uint8_t *stored = (const uint8_t *)arena + {first}U;
     size_t place, places = tilewright_places(&{prefix}_layout);
@@ -184,12 +173,6 @@ def _get(port: Port, name: str, prefix: str, first: int) -> str:
     }}
 }}
 """
-
-
-def _signature(port: Port, name: str) -> str:
-    if port.is_input:
-        return f"void {name}_set_{port.name}(void *arena, const {port.kind} *values)"
-    return f"void {name}_get_{port.name}(const void *arena, {port.kind} *values)"
 
 
 def _to_stored(port: Port) -> str:
@@ -231,7 +214,3 @@ def _constant(name: str, content: bytes, has_data: bool) -> str:
     if not has_data:
         return f"extern const uint8_t {name}[];\n"
     return array("uint8_t TILEWRIGHT_ALIGNED", name, [str(byte) for byte in content])
-
-
-def _comment(text: str) -> str:
-    return text.replace("*/", "* /").replace("\n", " ").encode("ascii", "replace").decode()

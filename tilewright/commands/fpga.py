@@ -68,7 +68,7 @@ def fpga_command(
 
 
 def _figures(built: Built, ran: SystemRun, board: str, folder: Path) -> dict[str, Any]:
-    cycles = ran.before + ran.machine + ran.after
+    cycles = ran.before + ran.machine + ran.between + ran.after
     begin, end = built.longest_path
     return {
         "board": board,

@@ -27,29 +27,35 @@ MOST_CYCLES = 200_000_000
 
 HARNESS = Path(verilator.__file__).with_name("system.cpp")
 
-CYCLES = re.compile(r"^cycles: \d+ until the call, (\d+) to the start, (\d+) of the machine, (\d+) to the return", re.M)
+CYCLES = re.compile(
+    r"^cycles: \d+ until the call, (\d+) to the start, (\d+) of the machine, (\d+) between its runs, "
+    r"(\d+) to the return",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SystemRun:
     """What the firmware printed, the cycles of the processor around those of the machine, and sizes.
 
-    `before` are cycles from the call that runs the network to the machine's start, `after` those from its end to the
-    call's return.
+    `before` are cycles from the call that runs the network to the machine's first start, `between` those between its
+    runs of a network in parts, `after` those from its end to the call's return.
     """
 
     output: str
     before: int
     machine: int
+    between: int
     after: int
     sizes: FirmwareSizes
 
     def text(self) -> str:
         """For people: what the firmware printed, then what it took."""
+        between = f"{self.between} between its runs, " if self.between else ""
         return (
             f"{self.output}"
             f"processor: {self.before} cycles from the call to the machine's start, {self.machine} of the machine, "
-            f"{self.after} from its end to the call's return\n"
+            f"{between}{self.after} from its end to the call's return\n"
             f"driver: {self.sizes.driver_code} bytes of code and constants, {self.sizes.driver_memory} of memory; "
             f"firmware: {self.sizes.firmware} bytes with program and weights\n"
         )
@@ -76,7 +82,8 @@ def run_system(machine: Machine, files: Mapping[str, bytes], memory_bytes: int =
         raise RtlError(f"the system's firmware did not come to its end: {done.stdout}{done.stderr}")
     if done.returncode:
         raise InputError(f"on the simulated system the bundle ended with {done.returncode}: {done.stdout.strip()}")
-    return SystemRun(done.stdout[: found.start()], int(found[1]), int(found[2]), int(found[3]), sizes)
+    before, cycles, between, after = (int(found[at]) for at in range(1, 5))
+    return SystemRun(done.stdout[: found.start()], before, cycles, between, after, sizes)
 
 
 def built(machine: Machine, system: System) -> Path:

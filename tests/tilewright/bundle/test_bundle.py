@@ -161,8 +161,27 @@ def test_a_network_with_nodes_on_the_host_is_refused_with_the_node() -> None:
     assert program.host_nodes
     with pytest.raises(InputError) as caught:
         bundle_files(program, "digits")
-    node, message = program.host_nodes[0], str(caught.value)
-    assert f"{node.name} ({node.op_type}): {node.reason}" in message and "for which a bundle has no code" in message
+    node, message = next(of for of in program.host_nodes if of.op_type == "MaxPool"), str(caught.value)
+    assert f"{node.name} ({node.op_type}), on the host since {node.reason}: there is no C for it, " in message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [TARGET, ()], ids=["RV32", "this computer"])
+def test_clang_compiles_nodes_of_the_host_without_a_warning(
+    target: tuple[str, ...], repository: Path, tmp_path: Path
+) -> None:
+    program = package.compile("programs/decoder/step_int8.onnx", "tiny8", effort=0)
+    assert program.host_nodes
+    own = {name: text for name, text in documented(repository).items() if b"decoder.h" in text}
+    files = {**bundle_files(program, "decoder"), **own}
+    folder = written(files, tmp_path)
+    units = sorted(name for name in files if name.endswith(".c") and name not in ("main.c", "platform.c"))
+    assert {"decoder.c", "decoder_part0.c", "tilewright_host.c"} <= set(units) and len(own) == 1
+    flags = (*target, *WARNINGS, "-Wshadow", "-Os", *((f"-I{SOURCES}",) if target else ()))
+    command = [sys.executable, "-m", "ziglang", "cc", *flags, "-c", *units]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    subprocess.run(["g++", "-x", "c++", "-fsyntax-only", *WARNINGS[1:], "decoder.h"], cwd=folder, check=True)
 
 
 @pytest.mark.slow
@@ -188,12 +207,17 @@ def test_the_driver_is_small_on_a_processor_of_32_bits(digits: Program, tmp_path
 
 
 def test_the_program_in_the_documentation_compiles(digits: Program, repository: Path, tmp_path: Path) -> None:
-    page = (repository / "docs/firmware.md").read_text()
-    programs = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
-    named = {f"own{number}.c": program.encode() for number, program in enumerate(programs)}
+    named = {name: text for name, text in documented(repository).items() if b"decoder.h" not in text}
     folder = written({**bundle_files(digits, "digits"), **named}, tmp_path)
     assert len(named) == 2
     subprocess.run(["gcc", *WARNINGS, "-fsyntax-only", *named], cwd=folder, check=True)
+
+
+def documented(repository: Path) -> dict[str, bytes]:
+    """The programs in C of the documentation."""
+    page = (repository / "docs/firmware.md").read_text()
+    programs = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
+    return {f"own{number}.c": program.encode() for number, program in enumerate(programs)}
 
 
 def test_every_word_of_the_register_map_is_in_the_svd_file(digits: Program) -> None:

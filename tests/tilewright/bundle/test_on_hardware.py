@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import helper
 
 import tilewright as package
 from programs.networks.registry import int8_network
@@ -13,6 +15,7 @@ from tilewright.bundle.bundle import bundle_files
 from tilewright.bundle.simulated import BOARD, WARNINGS, run_simulated
 from tilewright.bundle.vector_c import random_inputs
 from tilewright.isa.program.faults import FAULT_CAUSES, FaultCode
+from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned
 from tilewright.program import Program
 from tilewright.rtl.simulation.board import run_on_board
 
@@ -180,6 +183,36 @@ def test_a_test_vector_that_is_wrong_is_noticed(digits: Program) -> None:
     files["test_vector.c"] = f"{text[:first]}1e9F,{text[text.index(',', first) + 1 :]}".encode()
     code, output = run_on_board(digits.machine, {**files, "platform.c": BOARD.read_bytes()}, WARNINGS)
     assert code == 1 and "1 of 10 values differ" in output
+
+
+def decoder_that_chooses() -> bytes:
+    """A step of the decoder, and after it a Softmax and an ArgMax, for which tiny8 has no instruction."""
+    model = onnx.load("programs/decoder/step_int8.onnx")
+    scores = next(output for output in model.graph.output if output.name == "logits")
+    shape = [size.dim_value for size in scores.type.tensor_type.shape.dim]
+    model.graph.node.append(helper.make_node("Softmax", ["logits"], ["chances"], "chances", axis=-1))
+    model.graph.node.append(helper.make_node("ArgMax", ["chances"], ["choice"], "choice", axis=-1, keepdims=0))
+    kinds = {"chances": (onnx.TensorProto.FLOAT, shape), "choice": (onnx.TensorProto.INT64, shape[:-1])}
+    model.graph.output.extend(helper.make_tensor_value_info(name, *kind) for name, kind in kinds.items())
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.slow
+def test_nodes_of_the_host_before_between_and_after_programs() -> None:
+    program = package.compile(decoder_that_chooses(), "tiny8", effort=0)
+    assert isinstance(program.network, Partitioned)
+    kinds = [type(segment) for segment in program.network.segments]
+    assert kinds[0] is kinds[-1] is HostSegment and kinds.count(NpuSegment) > 5
+    inputs = random_inputs(program.network, 0)
+    outputs = program.run(inputs).outputs
+    said = run_simulated(program.machine, bundle_files(program, "net", inputs)).splitlines()
+    sizes = sum(output.size for output in outputs.values())
+    assert said[-1] == f"net: 0 of {sizes} values differ"
+    places = [
+        f"output {name}: the largest of {output.size} values is number {output.argmax()}"
+        for name, output in outputs.items()
+    ]
+    assert said[:-1] == places
 
 
 @pytest.mark.long

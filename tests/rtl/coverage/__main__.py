@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.every_instruction import every_case, program_of_case
 from tests.generators import random_dram
 from tests.rtl.coverage.builds import DATA, counting_bench, run_unruly
 from tests.rtl.coverage.data import Point, read_points, together
+from tests.rtl.coverage.missed import idle, missed, page_lines, read_reasons, unexplained
 from tests.tilewright.bundle.faults import DIGITS, SMALL, fault_files
 from tilewright.bundle.simulated import WARNINGS
 from tilewright.isa.folders.scratch import scratch
@@ -49,12 +51,6 @@ mostly those of addresses, counts and strides that small programs do not need: a
 `memory__…` are the modules around memories, by width (W) and depth (D) in hexadecimal.
 """
 
-REASONS = """\
-`is_bad_…`, `address_fault` and `fault_…` are accesses outside a memory: only programs that the checker refuses have
-them, and tests of the units give them. In arbiters it is who did not ask in the same cycle. `else if (1'h1)` cannot
-be false.
-The others were not looked into one by one."""
-
 COLUMNS = ("unit", "choices taken", "of", "%", "changes of bits seen", "of", "%")
 
 
@@ -62,15 +58,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.rtl.coverage", description=__doc__)
     parser.add_argument("--update", action="store_true", help="write the page")
     is_asked = parser.parse_args().update
-    text = page()
+    text, faults = page()
     if is_asked:
         PAGE.write_text(text)
     else:
         print(text)
+    sys.exit("\n".join(faults) or 0)
 
 
-def page() -> str:
-    """The page, from runs that it makes."""
+def page() -> tuple[str, list[str]]:
+    """The page, from runs that it makes, and what is wrong with the reasons: none for a choice, or one of nothing."""
     program = tilewright.compile(DIGITS, MACHINE, SETTINGS, effort=0)
     machine = program.machine
     with scratch() as folder:
@@ -79,7 +76,10 @@ def page() -> str:
     total = together([unruly, every_instruction(machine)])
     source = cached_netlist(machine).splitlines()
     counted = {p: n for p, n in total.items() if p.file == NETLIST and not is_empty(p, source)}
-    return "\n".join([HEAD, *table(counted), "", *missed(counted, source), ""])
+    choices, reasons = missed(counted, source), read_reasons()
+    faults = [f"{of.module}: {of.text} is never taken, and no reason is given" for of in unexplained(choices, reasons)]
+    faults += [f"no choice is left for the reason: {reason.text}" for reason in idle(choices, reasons)]
+    return "\n".join([HEAD, *table(counted), "", *page_lines(choices, reasons), ""]), faults
 
 
 def every_instruction(machine: Machine) -> Counter[Point]:
@@ -117,18 +117,6 @@ def table(counts: Mapping[Point, int]) -> Iterator[str]:
             seen = sum(count > 0 for count in own)
             cells += [f"{seen:,}", f"{len(own):,}", f"{100 * seen / len(own):.1f}" if own else ""]
         yield f"| {unit} | {' | '.join(cells)} |"
-
-
-def missed(counts: Mapping[Point, int], source: Sequence[str]) -> Iterator[str]:
-    """The choices that no run took, by module, each with its text; `not` before a condition that was never false."""
-    yield f"## Choices that were never taken\n\n{REASONS}\n"
-    lines: dict[str, Counter[str]] = {}
-    for point in sorted(point for point, count in counts.items() if count == 0 and not point.is_toggle):
-        text = re.sub(r"\s+", " ", source[point.line - 1].strip().removesuffix(" begin"))
-        shown = f"not `{text}`" if point.what in ("else", "cond_else") else f"`{text}`"
-        lines.setdefault(point.module, Counter())[shown] += 1
-    for module, texts in lines.items():
-        yield f"- {module}: " + "; ".join(f"{text}{f' ({n} times)' if n > 1 else ''}" for text, n in texts.items())
 
 
 if __name__ == "__main__":

@@ -181,7 +181,7 @@ def computed(program: Program, inputs: Mapping[str, NDArray[Any]], folder: Path)
     assert net.net_infer(None, None, ctypes.c_void_p(arena.ctypes.data), 1) == 0
     found = {}
     for value in program.outputs:
-        found[value.name] = np.zeros(value.shape, value.dtype)
+        found[value.name] = np.zeros([size or 0 for size in value.shape], value.dtype)
         end = ctypes.c_void_p(found[value.name].ctypes.data)
         getattr(net, f"net_get_{value.name}")(ctypes.c_void_p(arena.ctypes.data), end)
     return found

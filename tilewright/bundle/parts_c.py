@@ -17,7 +17,7 @@ from tilewright.bundle.network_c import Port, arena_places, ports_of
 from tilewright.bundle.nodes.code import C_TYPES, NoCode
 from tilewright.errors import InputError
 from tilewright.isa.program.partitioned import HostNode, NetworkValue, Partitioned
-from tilewright.isa.program.program import Program
+from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program
 
 MOST_SHOWN = 5
 
@@ -67,7 +67,8 @@ def parts_network(network: Partitioned, name: str) -> PartsNetwork:
         for step in steps.steps
         if isinstance(step, ProgramStep)
     )
-    machine_bytes = max((arena_places(part.program)[1] for part in parts), default=0)
+    most = max((arena_places(part.program)[1] for part in parts), default=0)
+    machine_bytes = -(-most // REGION_ALIGNMENT_BYTES) * REGION_ALIGNMENT_BYTES  # the host's tensors begin at a page
     return PartsNetwork(name, ends, parts, steps.steps, kinds, functions, places, machine_bytes, size)
 
 

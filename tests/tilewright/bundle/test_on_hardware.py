@@ -146,6 +146,56 @@ run: ok, loaded
 0 differ
 """
 
+CACHED = r"""
+#include "platform.h"
+
+#include <string.h>
+
+uint32_t board_read(void *context, uint32_t offset);
+void board_write(void *context, uint32_t offset, uint32_t word);
+void board_pause(void *context);
+uint64_t board_bus_address(void *context, const void *memory);
+void *bus_memory(uint64_t bytes);
+
+/* What the processor sees; the machine sees `there`, which has what was cleaned, and gives it back when invalidated. */
+static uint8_t own[1 << 20], *there;
+static uint64_t used;
+
+static uint64_t address(void *context, const void *memory)
+{
+    return board_bus_address(context, there + ((const uint8_t *)memory - own));
+}
+
+static void clean(void *context, const void *memory, size_t bytes)
+{
+    (void)context;
+    memcpy(there + ((const uint8_t *)memory - own), memory, bytes);
+}
+
+static void invalidate(void *context, void *memory, size_t bytes)
+{
+    (void)context;
+    memcpy(memory, there + ((uint8_t *)memory - own), bytes);
+}
+
+void *board_memory(uint64_t bytes)
+{
+    uint8_t *found = own + used;
+    there = there == NULL ? (uint8_t *)bus_memory(sizeof own) : there;
+    used += (bytes + TILEWRIGHT_REGION_ALIGNMENT - 1U) / TILEWRIGHT_REGION_ALIGNMENT * TILEWRIGHT_REGION_ALIGNMENT;
+    return found;
+}
+
+const tilewright_platform *board_platform(void)
+{
+    static const tilewright_platform platform = {
+        NULL, NULL, board_read, board_write, address, CLEAN, INVALIDATE, board_pause,
+    };
+    return &platform;
+}
+"""
+"""A board whose processor has a cache: without its hooks neither side sees what the other writes."""
+
 
 @pytest.fixture(scope="module")
 def digits() -> Program:
@@ -173,6 +223,23 @@ def test_a_call_out_of_order_and_a_fault_are_told_and_the_next_run_is_right(digi
     stopped, timeout = FAULT_CAUSES[FaultCode.STOPPED], FAULT_CAUSES[FaultCode.TIMEOUT]
     said = SAID.format(layer=digits.layers[-1].name, stopped=f"{FaultCode.STOPPED:d}; {stopped}", timeout=timeout)
     assert (code, output) == (0, said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hooks", [("clean", "invalidate"), ("clean", "NULL"), ("NULL", "invalidate")], ids=" ".join)
+def test_a_cache_is_cleaned_before_a_run_and_invalidated_after_it(digits: Program, hooks: tuple[str, str]) -> None:
+    own = CACHED.replace("CLEAN, INVALIDATE", ", ".join(hooks))
+    unused = "".join(f"(void){name};" for name in ("clean", "invalidate") if name not in hooks)
+    own = own.replace("    return &platform;", f"    {unused}\n    return &platform;")
+    # The board's own memory is the bus's; main.c's is what the processor sees.
+    renamed = {"platform.c": own.replace("board_memory(", "host_memory(").replace("bus_memory(", "board_memory(")}
+    files = bundle_files(digits, "net")
+    main = files["main.c"].decode().replace("board_memory(", "host_memory(")
+    named = '#include "platform.h"\nvoid *host_memory(uint64_t bytes);\n'
+    sources = {name: text.encode() for name, text in {**renamed, "main.c": main}.items()}
+    sources = {name: text.replace(b'#include "platform.h"\n', named.encode()) for name, text in sources.items()}
+    code, output = run_on_board(digits.machine, {**files, **sources}, WARNINGS)
+    assert (code == 0 and " 0 of 10 values differ" in output) is ("NULL" not in hooks), output
 
 
 @pytest.mark.slow

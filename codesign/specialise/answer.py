@@ -33,6 +33,7 @@ class InstructionProposal:
             "candidates": [
                 {
                     "name": each.name,
+                    "needs": [of.name for of in each.needs],
                     "about": each.about,
                     "words_saved": each.words_saved,
                     "networks": list(each.networks),
@@ -177,10 +178,11 @@ class Specialised:
             "tried": [
                 {
                     "name": each.candidate.name,
+                    "needs": [of.name for of in each.candidate.needs],
                     "kge": each.kge,
                     "share_saved": each.saved(self.base, self.objective),
                     "why_not": each.why_not,
-                    "is_chosen": each.candidate.name in self.choice.names,
+                    "is_chosen": each in self.choice.chosen,
                 }
                 for each in self.tried
             ],
@@ -202,6 +204,7 @@ class Specialised:
             "removals": None if self.removals is None else [each.as_json() for each in self.removals],
             "given": [each.as_json() for each in self.given],
             "sets": [asdict(each) for each in self.choice.sets],
+            "passed_over": [each.candidate.label for each in self.choice.passed_over],
             "held_out": [{"before": old.as_json(), "after": new.as_json()} for old, new in self.held_out],
             "control": None
             if self.control is None

@@ -33,6 +33,7 @@ class Candidate:
     """An instruction that the machine does not have, and the places that would use it.
 
     Of candidates of one `family` a set needs one: they do the same with other blocks, or leave the rest to another.
+    What it `needs` are others that a node of the host lacks as well: only together they bring it to the machine.
     """
 
     name: str
@@ -43,10 +44,21 @@ class Candidate:
     reads: frozenset[str]
     uses: tuple[Use, ...]
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of its file, that its expressions name
+    needs: tuple[Candidate, ...] = ()
 
     @cached_property
     def networks(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(use.network for use in self.uses))
+
+    @property
+    def instructions(self) -> tuple[Candidate, ...]:
+        """It and what it needs, each of which is an instruction."""
+        return (*self.needs, self)
+
+    @property
+    def label(self) -> str:
+        """Its name, and of what it needs."""
+        return " with ".join([self.name, *(", ".join(each.name for each in self.needs),) * bool(self.needs)])
 
     @property
     def words_saved(self) -> int:
@@ -59,11 +71,17 @@ class Candidate:
 
     @property
     def change(self) -> Change:
-        return Change(f"+{self.name}", Way.ON, self.over)
+        return together([self])
+
+
+def each_once(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates and what they need, each once, in this order."""
+    return tuple({part.name: part for each in candidates for part in each.instructions}.values())
 
 
 def together(candidates: Sequence[Candidate]) -> Change:
-    """A machine's file with all of them."""
+    """A machine's file with all of them, and all that they need."""
+    candidates = each_once(candidates)
     instructions = {each.name: dict(each.entry) for each in candidates}
     reads: dict[str, list[str]] = {}
     for each in candidates:

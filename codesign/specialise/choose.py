@@ -16,7 +16,7 @@ from tilewright.codesign.advise.changes import Change
 from tilewright.codesign.advise.effects import WORTH, host_nodes_added, runs, trial_line
 from tilewright.codesign.advise.trials import Trial, Trials
 from tilewright.codesign.points.priced import price_of
-from tilewright.codesign.specialise.candidates import Candidate, together
+from tilewright.codesign.specialise.candidates import Candidate, each_once, together
 from tilewright.codesign.specialise.objective import Objective
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.laid_over import INSTRUCTIONS
@@ -69,14 +69,20 @@ class Choice:
     sets_tried: int
     sets_left: int  # whose bound is no better
     sets: tuple[TriedSet, ...] = ()  # of several candidates, that were compiled for
+    passed_over: tuple[Tried, ...] = ()  # worth something alone, and in no set: others of the most families save more
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         return tuple(each.candidate for each in self.chosen)
 
     @property
+    def instructions(self) -> tuple[Candidate, ...]:
+        """All that they are, and what they need, each once."""
+        return each_once(self.candidates)
+
+    @property
     def names(self) -> frozenset[str]:
-        return frozenset(each.name for each in self.candidates)
+        return frozenset(each.name for each in self.instructions)
 
     @property
     def change(self) -> Change | None:
@@ -143,7 +149,8 @@ def choose(
     best: tuple[float, tuple[Tried, ...], Trial] = (0.0, (), base)
     count = 0
     told: list[TriedSet] = []
-    left = sorted(_sets(tried, base, objective), key=lambda of: -of[0])
+    kept, passed_over = _families(tried, base, objective)
+    left = sorted(_sets(kept, base, objective), key=lambda of: -of[0])
     while left and left[0][0] > best[0]:
         now: list[Bounded] = []
         while left and len(now) < AT_ONCE and left[0][0] > best[0]:
@@ -160,7 +167,7 @@ def choose(
                 told.append(TriedSet(_names(of), bound, saved, trial.why_not))
             if saved > best[0] + 1e-9:
                 best = (saved, of, trial)
-    return Choice(best[1], best[2], count, len(left), tuple(told))
+    return Choice(best[1], best[2], count, len(left), tuple(told), passed_over)
 
 
 def _trials_of(sets: Sequence[tuple[Tried, ...]], trials: Trials) -> Iterator[Trial]:
@@ -172,11 +179,11 @@ def _trials_of(sets: Sequence[tuple[Tried, ...]], trials: Trials) -> Iterator[Tr
 
 
 def _names(of: Sequence[Tried]) -> tuple[str, ...]:
-    return tuple(each.candidate.name for each in of)
+    return tuple(each.candidate.label for each in of)
 
 
-def _sets(tried: Sequence[Tried], base: Trial, objective: Objective) -> Iterator[Bounded]:
-    """(the most that it can save, set), with at most one candidate of a family."""
+def _families(tried: Sequence[Tried], base: Trial, objective: Objective) -> tuple[list[list[Tried]], tuple[Tried, ...]]:
+    """Candidates that are worth something, by family, those that save most first; and those of further families."""
     worth = sorted(
         (each for each in tried if each.trial is not None and not each.why_not),
         key=lambda each: -each.saved(base, objective),
@@ -184,7 +191,12 @@ def _sets(tried: Sequence[Tried], base: Trial, objective: Objective) -> Iterator
     families: dict[str, list[Tried]] = {}
     for each in worth:
         families.setdefault(each.candidate.family, []).append(each)
-    kept = list(families.values())[:MOST_FAMILIES]
+    every = list(families.values())
+    return every[:MOST_FAMILIES], tuple(each for family in every[MOST_FAMILIES:] for each in family)
+
+
+def _sets(kept: Sequence[Sequence[Tried]], base: Trial, objective: Objective) -> Iterator[Bounded]:
+    """(the most that it can save, set), with at most one candidate of a family."""
     for size in range(1, len(kept) + 1):
         for some in combinations(kept, size):
             for of in product(*some):

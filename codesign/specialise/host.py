@@ -30,7 +30,7 @@ BEFORE_SELECT = pass_names()[pass_names().index("select") - 1]
 def missing_uses(network: Network, machine: Machine, memories: Memories, roles: Roles) -> Iterator[Use | Refused]:
     """For each nest that nothing covers, the smallest expression in it that no instruction computes, as a statement.
 
-    A nest may lack several; the next one is seen by a machine that has the first.
+    A nest may lack several; the next one is seen by a machine that has the first (lacking.py).
     """
     for program in _programs(network, machine):
         selector = Selector(machine, program)
@@ -74,7 +74,7 @@ def _missing(
         return Refused(network, nest.name, f"`{expr}`: {error}")
     moved = _loops_of(expr, nest)
     reduced = tuple(loop.trip for loop in nest.loops if loop.is_reduce and loop.name in moved and loop.trip > 1)
-    return Use(network, nest.name, (), written, False, reduced, to_sums, 0, 0, _operations(expr))
+    return Use(network, nest.name, (), written, False, reduced, to_sums, 0, 0, _operations(expr), nest.nodes)
 
 
 def _loops_of(expr: Expr, nest: Nest) -> set[str]:

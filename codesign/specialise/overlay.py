@@ -16,7 +16,7 @@ WIDTH = 120
 
 def machine_file(found: Specialised, extends: str) -> str:
     """YAML of the machine with what was chosen, or of the machine as it is, as a file that extends another one."""
-    chosen = found.choice.candidates
+    chosen = found.choice.instructions
     new = f"{', '.join(each.name for each in chosen)}, found" if chosen else "nothing new: nothing pays"
     about = f"{found.proposal.machine.name} with {new} for {', '.join(found.base.layers)}"
     return overlay_text(chosen, extends, about)

@@ -21,6 +21,7 @@ from tilewright.codesign.specialise.answer import Clocks, Control, InstructionPr
 from tilewright.codesign.specialise.candidates import candidates_of
 from tilewright.codesign.specialise.choose import Choice, choose, try_alone
 from tilewright.codesign.specialise.given import given_candidates, not_given, verdicts
+from tilewright.codesign.specialise.lacking import with_others
 from tilewright.codesign.specialise.objective import NoFigure, Objective
 from tilewright.codesign.specialise.observe import observe
 from tilewright.codesign.specialise.predict import predictions
@@ -62,8 +63,10 @@ def propose(networks: Sequence[Network], machine: Machine) -> InstructionProposa
         observed = observe(networks, machine)
     except NotWritten as error:
         raise NoAdvice(str(error)) from error
-    refused = tuple(dict.fromkeys(observed.refused))
-    return InstructionProposal(machine, tuple(candidates_of(observed.uses, machine)), refused)
+    candidates = candidates_of(observed.uses, machine)
+    lacking = with_others(candidates, networks, machine)
+    refused = tuple(dict.fromkeys((*observed.refused, *lacking.refused)))
+    return InstructionProposal(machine, (*candidates, *lacking.candidates), refused)
 
 
 def specialise_machine(

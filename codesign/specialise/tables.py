@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tilewright.codesign.advise.effects import name_of
 from tilewright.codesign.price.report import Table
 from tilewright.codesign.specialise.answer import InstructionProposal, NetworkEffect, Specialised
-from tilewright.codesign.specialise.choose import Tried
+from tilewright.codesign.specialise.choose import MOST_FAMILIES, Tried
 from tilewright.simulator.run_profile import Resource
 
 
@@ -18,7 +18,7 @@ def proposal_tables(proposal: InstructionProposal, top: int) -> list[Table]:
         return []
     title = f"What {proposal.machine.name} computes in several instructions and could in one"
     columns = ("instruction", "places", "networks", "words saved")
-    rows = [(each.name, len(each.uses), len(each.networks), each.words_saved) for each in shown]
+    rows = [(each.label, len(each.uses), len(each.networks), each.words_saved) for each in shown]
     return [(title + _more(len(proposal.candidates), top), columns, rows)]
 
 
@@ -27,7 +27,7 @@ def proposal_lines(proposal: InstructionProposal, top: int) -> Iterator[str]:
     if not proposal.candidates:
         yield "Nothing: no layer takes several instructions that one could replace."
     for each in proposal.candidates[:top]:
-        yield f"{each.name}: {each.entry['do']}"
+        yield f"{each.label}: {each.entry['do']}"
     reasons: dict[str, int] = {}
     for refused in proposal.refused:
         reasons[refused.reason] = reasons.get(refused.reason, 0) + 1
@@ -108,7 +108,20 @@ def lines(found: Specialised) -> Iterator[str]:
         f"Sets of candidates compared: {choice.sets_tried}. Left out, as they cannot save more if candidates together "
         f"save at most what they save alone: {choice.sets_left}."
     )
+    yield from _passed_over(found)
     yield from _control(found)
+
+
+def _passed_over(found: Specialised) -> Iterator[str]:
+    """Candidates that no set was made of, and what they could have saved at most."""
+    others = found.choice.passed_over
+    if others:
+        most = found.objective.most_saved(found.base, [each.trial for each in others if each.trial is not None])
+        names = ", ".join(each.candidate.label for each in others)
+        yield (
+            f"Sets are made of the {MOST_FAMILIES} kinds of candidates that save most alone. In none of them: {names}. "
+            f"Together these save at most {100 * most:.1f} % of the {found.objective.about}."
+        )
 
 
 def _control(found: Specialised) -> Iterator[str]:
@@ -162,16 +175,18 @@ def _row(each: Tried, found: Specialised) -> tuple[object, ...]:
     tried = each.trial is not None
     saved = f"{100 * each.saved(found.base, found.objective):.1f} %" if tried else ""
     kge = "" if each.kge is None else f"{each.kge:.1f}"
-    return (each.candidate.name, len(each.candidate.uses), saved, kge, _verdict(each, found))
+    return (each.candidate.label, len(each.candidate.uses), saved, kge, _verdict(each, found))
 
 
 def _verdict(each: Tried, found: Specialised) -> str:
-    if each.candidate.name in found.choice.names:
+    if each in found.choice.chosen:
         return "chosen"
     if each.why_not:
         return each.why_not
+    if each in found.choice.passed_over:
+        return f"in no set: others of {MOST_FAMILIES} kinds save more alone"
     rival = next((of for of in found.choice.chosen if of.candidate.family == each.candidate.family), None)
-    return "gains less in any set" if rival is None else f"{rival.candidate.name} gains more"
+    return "gains less in any set" if rival is None else f"{rival.candidate.label} gains more"
 
 
 def _gain(each: NetworkEffect) -> tuple[object, ...]:
@@ -187,7 +202,7 @@ def _nearest(found: Specialised) -> str:
     nearest: Tried | None = max(found.tried, key=lambda of: of.candidate.words_saved, default=None)
     if nearest is None:
         return "No layer takes several instructions that one could replace."
-    return f"The nearest, {nearest.candidate.name}: {nearest.why_not}."
+    return f"The nearest, {nearest.candidate.label}: {nearest.why_not}."
 
 
 def _busy_array(found: Specialised) -> str:

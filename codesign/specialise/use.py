@@ -22,6 +22,7 @@ class Use:
     words_saved: int  # that the busiest engine streams no more
     words: int  # that a vector engine streams for the whole nest with it
     lacks: tuple[Op, ...] = ()  # operations, outermost first, where no instruction computes it and the host does
+    nodes: tuple[str, ...] = ()  # of the network, that the host does for lack of it
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def _figures(found: Specialised) -> Iterator[str]:
 
 def _chosen(found: Specialised, text: str) -> Iterator[str]:
     """Each instruction in a sentence, and the file."""
-    chosen = found.choice.candidates
+    chosen = found.choice.instructions
     if not chosen:
         return
     yield '<h2 id="instructions">The instructions</h2>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from tilewright.codesign.advise.trials import Bench, Trial, Trials
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.specialise import choose as module
-from tilewright.codesign.specialise.candidates import Candidate
+from tilewright.codesign.specialise.candidates import Candidate, together
 from tilewright.codesign.specialise.choose import Choice, Tried, choose, try_alone, why_not
 from tilewright.codesign.specialise.specialise import _joined
 from tilewright.isa.files.laid_over import INSTRUCTIONS
@@ -121,3 +122,31 @@ def test_two_that_save_apart_beat_one_that_saves_less_than_their_sum() -> None:
         patch.setattr(module, "AT_ONCE", 1)
         found = choose(tried, base16(), trial(bench, None), trials, 20.0)
     assert found.names == {"one", "two"}
+
+
+def test_candidates_that_are_in_no_set_are_told() -> None:
+    """Of three kinds two may be joined: the third, which saves least, is worth something, and is said to be left."""
+    saved = {"one": 300, "two": 200, "three": 100}
+
+    def trial(bench: Bench, change: Change | None) -> Trial:
+        figures = MachineFigures("m", "k", "P", 1.0, 0.0, 100.0, 1, "fitted", "m", None)
+        return Trial(change, figures, (network(1000 - sum(saved[name] for name in names(change))),), {})
+
+    bench = Bench(base16(), (Network("n", b""),), 0, True)
+    (engine, *_) = base16().engines.values()
+    every = [Candidate(name, "", name, {"engine": "vec"}, engine, frozenset(), ()) for name in saved]
+    tried = [Tried(each, trial(bench, each.change), 1.0) for each in every]
+    with Trials(bench, 1, lambda finished, asked: None, make=trial) as trials, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "added_kge", lambda change, machine, base: 1.0)
+        patch.setattr(module, "MOST_FAMILIES", 2)
+        found = choose(tried, base16(), trial(bench, None), trials, 20.0)
+    assert found.names == {"one", "two"}
+    assert [each.candidate.name for each in found.passed_over] == ["three"]
+
+
+def test_what_a_candidate_needs_comes_with_it() -> None:
+    (engine, *_) = base16().engines.values()
+    first, last = (Candidate(name, "", name, {"engine": "vec"}, engine, frozenset(), ()) for name in ("first", "last"))
+    pair = replace(last, needs=(first,))
+    assert names(together([first, pair])) == names(pair.change) == ["first", "last"]
+    assert pair.label == "last with first"

@@ -14,9 +14,12 @@ from tests.compiler.models import random_inputs
 from tests.compiler.pipelines import simulated
 from tilewright.codesign.advise.changes import Change, Way
 from tilewright.codesign.advise.trials import Trial
+from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.specialise.choose import why_not
+from tilewright.codesign.specialise.lacking import with_others
 from tilewright.codesign.specialise.objective import Objective
+from tilewright.codesign.specialise.specialise import propose
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.files.loader import load_machine
@@ -42,6 +45,38 @@ def test_an_instruction_that_softmax_needs_is_found_again(taken_away: str, name:
     assert [{key: value.tolist() for key, value in of.items()} for of in results][0] == {
         key: value.tolist() for key, value in results[1].items()
     }
+
+
+@pytest.mark.slow
+def test_two_that_a_node_lacks_at_once_are_a_candidate_together() -> None:
+    """Without both, the machine lacks the largest value first, and then the sum; with both it runs the whole node."""
+    less = load_machine("vector16", ["instructions.max_lanes=null", "instructions.sum_exponentials=null"])
+    model = softmax_model([1, 40, 3, 3])
+    with pytest.raises(CompileError, match="no instruction of"):
+        compile_model(model, less)
+
+    proposal = propose([Network("n", model.SerializeToString())], less)
+
+    alone, pair = proposal.candidates
+    assert alone.label == "max_lanes" and pair.label == "sum_lookup_lanes with max_lanes"
+    with pytest.raises(CompileError, match="no instruction of"):
+        compile_model(model, alone.change.apply(less))
+    inputs = random_inputs(model, np.random.default_rng(0))
+    own, by_hand = (simulated(compile_model(model, each), inputs) for each in (pair.change.apply(less), WHOLE))
+    assert own.keys() == by_hand.keys() and all(own[name].tolist() == by_hand[name].tolist() for name in own)
+    assert {"max_lanes", "sum_lookup_lanes"} <= set(pair.over["instructions"])
+
+
+@pytest.mark.slow
+def test_what_a_node_lacks_is_listed_where_no_machine_has_all_of_it() -> None:
+    """A statement that no machine has, beside one that it may have: the reason is the loader's."""
+    less = load_machine("vector16", ["instructions.max_lanes=null", "instructions.sum_exponentials=null"])
+    name = "sum_lookup_lanes"
+    first = found(softmax_model([1, 40, 3, 3]), less)["max_lanes"]
+    broken = replace(first, entry={**first.entry, "do": "y = nothing(a)"}, name=name)
+    lacking = with_others([first, broken], [Network("n", softmax_model([1, 40, 3, 3]).SerializeToString())], less)
+    assert lacking.candidates == ()
+    assert "no machine has all of max_lanes, sum_lookup_lanes: " in lacking.refused[0].reason
 
 
 def test_where_the_machine_computes_all_there_is_none() -> None:

@@ -16,7 +16,7 @@ from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.version import version
 from tilewright.isa.folders.cache import kept
 
-FORMAT = 3
+FORMAT = 4
 """Of the files: another number for another form."""
 
 
@@ -72,6 +72,7 @@ def _facts(trial: Trial) -> dict[str, object]:
         "why_not": trial.why_not,
         "places": trial.places,
         "longest": trial.longest,
+        "values": trial.values,
     }
 
 
@@ -88,4 +89,5 @@ def _trial(change: Change | None, text: str) -> Trial:
         facts["why_not"],
         facts["places"],
         facts["longest"],
+        facts["values"],
     )

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from tilewright.codesign.advise.changes import Change
 from tilewright.codesign.points.evaluate import Failure, Outcome, figures, measure
 from tilewright.codesign.points.network import Network
-from tilewright.codesign.points.places import Places, Trips, longest_trips, places_of
+from tilewright.codesign.points.places import Places, Trips, Values, held_values, longest_trips, places_of
 from tilewright.codesign.points.priced import MachineFigures, price_of
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
@@ -57,6 +57,7 @@ class Trial:
     why_not: str = ""
     places: Mapping[str, Places] = field(default_factory=dict)
     longest: Trips = field(default_factory=dict)  # of all networks
+    values: Values = field(default_factory=dict)  # of immediates, in all networks
 
     @property
     def used(self) -> frozenset[str]:
@@ -104,6 +105,7 @@ class Bench:
         layers: dict[str, dict[str, LayerCycles]] = {}
         places: dict[str, Places] = {}
         longest: dict[str, dict[str, int]] = {}
+        values: dict[str, dict[str, list[int]]] = {}
         for network in self.networks:
             found = measure(network, machine, self.effort)
             if isinstance(found, Failure):
@@ -113,8 +115,9 @@ class Bench:
             layers[network.name] = _by_name(found.layers())
             places[network.name] = places_of(found.programs)
             longest_trips(found.programs, longest)
+            held_values(found.programs, values)
         known = None if priced is None else priced.figures
-        return Trial(change, known, tuple(outcomes), layers, "", places, longest)
+        return Trial(change, known, tuple(outcomes), layers, "", places, longest, values)
 
 
 def _by_name(layers: Sequence[LayerProfile]) -> dict[str, LayerCycles]:

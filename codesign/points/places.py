@@ -15,6 +15,10 @@ Trips = Mapping[str, Mapping[str, int]]
 """By mnemonic and loop: the most iterations."""
 
 
+Values = Mapping[str, Mapping[str, Sequence[int]]]
+"""By mnemonic and immediate: the least and the largest value."""
+
+
 def places_of(programs: Sequence[Program]) -> dict[str, dict[str, int]]:
     """The places of all instructions of a network's programs."""
     found: dict[str, dict[str, int]] = {}
@@ -35,3 +39,14 @@ def longest_trips(programs: Sequence[Program], found: dict[str, dict[str, int]])
             of = found.setdefault(instruction.format.mnemonic, {})
             for loop, trip in instruction.trips.items():
                 of[loop] = max(of.get(loop, 1), trip)
+
+
+def held_values(programs: Sequence[Program], found: dict[str, dict[str, list[int]]]) -> None:
+    """Note the least and the largest value of each instruction's immediates in these programs, and found before."""
+    for program in programs:
+        for instruction in program.instructions:
+            of = found.setdefault(instruction.format.mnemonic, {})
+            for name in instruction.format.immediates:
+                value = instruction[name]
+                low, high = of.get(name, (value, value))
+                of[name] = [min(low, value), max(high, value)]

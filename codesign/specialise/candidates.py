@@ -24,6 +24,9 @@ from tilewright.isa.machine.machine import Machine
 PARAMETERS = "parameters"
 """The key of a machine's file for names of numbers."""
 
+MARGIN_BITS = 1
+"""A window of another network may be twice as long as the longest that a candidate was found for."""
+
 PRODUCTS = "channel_products"
 """What an instruction does whose channels each have weights of their own."""
 
@@ -116,7 +119,7 @@ def _candidate(name: str, uses: Sequence[Use], machine: Machine, memories: Memor
     first = uses[0]
     like = _like(machine, uses)
     reduce = list(like.reduce_loops)
-    loops = _loops(like, max(each.block for each in first.written.operands))
+    loops = _loops(like, uses, max(each.block for each in first.written.operands))
     kept = [loop for loop in loops if loop not in reduce]
     entry: dict[str, Any] = {"about": _about(first), "engine": like.engine.name, "loops": loops}
     if reduce:
@@ -141,12 +144,23 @@ def _like(machine: Machine, uses: Sequence[Use]) -> InstructionFormat:
     return max(alike, key=lambda format: sum(_holds(format, use.reduced) for use in uses))
 
 
-def _loops(like: InstructionFormat, block: int) -> dict[str, int]:
-    """Bits of each loop. The innermost that reduces counts blocks, and goes over as many words as that of `like`."""
+def _loops(like: InstructionFormat, uses: Sequence[Use], block: int) -> dict[str, int]:
+    """Bits of each loop: those of `like`, and of loops that reduce no more than MARGIN_BITS above what uses need.
+
+    The longest loop of a use is counted by that of most bits. With blocks the innermost counts these: one is a row.
+    """
     found = {loop.name: loop.bits for loop in like.loops}
-    if block > 1:
-        innermost = list(like.reduce_loops)[-1]
-        found[innermost] = max(1, (-(-(1 << found[innermost]) // block) - 1).bit_length())
+    in_rows = list(like.reduce_loops)[-1:] if block > 1 else []
+    others = sorted((name for name in like.reduce_loops if name not in in_rows), key=lambda name: -found[name])
+    trips = dict.fromkeys((*in_rows, *others), 1)
+    for use in uses:
+        own = sorted(use.reduced, reverse=True)
+        if in_rows:
+            own.remove(block)
+        for name, trip in zip(others, own, strict=False):
+            trips[name] = max(trips[name], trip)
+    for name, trip in trips.items():
+        found[name] = min(found[name], max(1, (trip - 1).bit_length()) + MARGIN_BITS)
     return found
 
 

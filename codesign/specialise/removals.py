@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
@@ -11,11 +11,11 @@ from tilewright.codesign.advise.changes import Change, Way, steps, without_instr
 from tilewright.codesign.advise.effects import can_go, runs_alike, share_saved
 from tilewright.codesign.advise.engines import engines_fewer
 from tilewright.codesign.advise.trials import Trial, Trials
-from tilewright.isa.files.laid_over import INSTRUCTIONS
+from tilewright.codesign.specialise.less import STATEMENT, with_less
 from tilewright.isa.machine.machine import Machine
 
 ALL = "all of these"
-"""What the last row is without."""
+"""What the last row is without. Of changes that contradict each other, such as two of a statement, the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def removals(machine: Machine, base: Trial, chosen: Change | None, trials: Trial
     """What can go one by one, and all of it at once last; most area first.
 
     `base` is the trial of the machine with what was chosen. Tried are keys a step down, engines whose work others can
-    do, instructions in no program, and loops longer than any program's.
+    do, instructions in no program, and what no program needs of the others (less.py).
     """
     changes = _changes(machine if chosen is None else chosen.apply(machine), base)
     found = _tried(changes, base, chosen, trials)
@@ -46,30 +46,38 @@ def removals(machine: Machine, base: Trial, chosen: Change | None, trials: Trial
     going.sort(key=lambda each: (-each[1].mm2, each[1].name))
     together = []
     if len(going) > 1:
-        every = replace(reduce(Change.beside, (change for change, _ in going)), name=ALL)
+        every = replace(reduce(Change.beside, _at_once([change for change, _ in going])), name=ALL)
         together = [removal for _, removal, _ in _tried([every], base, chosen, trials)]
     return (*(removal for _, removal in going), *together)
+
+
+def _at_once(changes: Sequence[Change]) -> list[Change]:
+    """The changes without those that contradict an earlier one."""
+    found: list[Change] = []
+    for change in changes:
+        if not any(_contradict(change.over, other.over) for other in found):
+            found.append(change)
+    return found
+
+
+def _contradict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether both say something of the same key, or of an instruction of which one of them says the statement."""
+    for key in one.keys() & other.keys():
+        if not (isinstance(one[key], Mapping) and isinstance(other[key], Mapping)):
+            return True
+        if STATEMENT in one[key] or STATEMENT in other[key] or _contradict(one[key], other[key]):
+            return True
+    return False
 
 
 def _changes(machine: Machine, base: Trial) -> list[Change]:
     unused = [name for name in machine.formats if name not in base.used]
     return [
         *(without_instructions([name]) for name in unused),
-        *_shorter_loops(machine, base.longest),
+        *with_less(machine, base),
         *(change for change in steps(machine) if change.way is Way.DOWN),
         *engines_fewer(machine),
     ]
-
-
-def _shorter_loops(machine: Machine, longest: Mapping[str, Mapping[str, int]]) -> Iterator[Change]:
-    """Each instruction with loops that count as far as its programs need, and no further."""
-    for name, trips in longest.items():
-        loops = {loop.name: loop.bits for loop in machine.format(name).loops}
-        needed = {loop: max(1, (trips[loop] - 1).bit_length()) for loop in loops}
-        fewer = sum(loops.values()) - sum(needed.values())
-        if fewer:
-            over = {INSTRUCTIONS: {name: {"loops": needed}}}
-            yield Change(f"{fewer} bits of the loops of {name}", Way.WITHOUT, over)
 
 
 def _tried(

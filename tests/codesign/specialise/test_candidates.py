@@ -43,7 +43,7 @@ def shape(format: InstructionFormat) -> list[object]:
 
 
 def test_an_instruction_for_depthwise_convolutions_is_found_again() -> None:
-    """What dw16 adds to base16 by hand: the same statement of the same memories."""
+    """What dw16 adds to base16 by hand: the same statement of the same memories, in loops that are no longer."""
     candidate = found(depthwise())["channel_products_requantize_by_3"]
     machine = candidate.change.apply(base16())
 
@@ -51,7 +51,8 @@ def test_an_instruction_for_depthwise_convolutions_is_found_again() -> None:
 
     by_hand = load_machine("dw16").format("depthwise")
     assert shape(own) == shape(by_hand)
-    assert own.loops == by_hand.loops
+    for mine, hand in zip(own.loops, by_hand.loops, strict=True):
+        assert (mine.name, mine.is_reduce) == (hand.name, hand.is_reduce) and mine.bits <= hand.bits
     assert [operand.memory for operand in own.operands] == [operand.memory for operand in by_hand.operands]
     assert [operand.loops for operand in own.operands] == [operand.loops for operand in by_hand.operands]
 
@@ -95,6 +96,14 @@ def test_places_that_differ_in_numbers_and_order_share_a_candidate() -> None:
 
     (fused,) = [each for each in candidates if each.name.startswith("requantize_add")]
     assert fused.networks == ("0", "1")
+
+
+@pytest.mark.parametrize(("kernel", "bits"), [(3, {"r": 3, "s": 2}), (5, {"r": 4, "s": 2})])
+def test_loops_that_reduce_are_twice_as_long_as_is_needed(kernel: int, bits: dict[str, int]) -> None:
+    """3 rows are counted with 2 bits and 5 with 3; a block is a row, so one in each; and one bit more."""
+    entry = found(depthwise(10, kernel))[f"channel_products_by_{kernel}"].entry
+    assert {name: entry["loops"][name] for name in ("r", "s")} == bits
+    assert entry["loops"]["y"] == 10  # what stays is as long as in the machine's own
 
 
 def test_nothing_is_proposed_for_a_plain_convolution() -> None:

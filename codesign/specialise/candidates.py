@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import permutations
@@ -12,7 +13,7 @@ from tilewright.codesign.advise.changes import Change, Way
 from tilewright.codesign.specialise.observe import memories_of
 from tilewright.codesign.specialise.roles import Roles, roles_of
 from tilewright.codesign.specialise.use import Use
-from tilewright.codesign.specialise.written import RESULT, TABLE, Memories, Over, StatementOperand
+from tilewright.codesign.specialise.written import RESULT, TABLE, Memories, Number, Over, StatementOperand
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS
@@ -128,10 +129,11 @@ def _candidate(name: str, uses: Sequence[Use], machine: Machine, memories: Memor
     entry["from"] = {each.name: _clause(each, kept, reduce) for each in sources}
     target = memories.sums if first.to_sums else memories.activations
     entry["to"] = {RESULT: f"{target}[{', '.join(kept)}]" if reduce else target}
-    entry["imm"] = _immediates(uses, roles)
+    constants = _constants(uses, roles)
+    entry["imm"] = _immediates(uses, roles, constants)
     if not entry["imm"]:
         del entry["imm"]
-    entry["do"] = first.written.text
+    entry["do"] = re.sub(r"\w+", lambda word: str(constants.get(word[0], word[0])), first.written.text)
     reads = frozenset(each.memory for each in first.written.operands)
     family = PRODUCTS if first.of_channels else name
     return Candidate(name, entry["about"], family, entry, like.engine, reads, tuple(uses))
@@ -201,13 +203,24 @@ def _in_order(operands: Sequence[StatementOperand], machine: Machine, engine: En
     return (*min(permutations(streams), key=new), *tables)
 
 
-def _immediates(uses: Sequence[Use], roles: Roles) -> dict[str, str]:
-    """The type of each number: the narrowest of those of its place that holds it wherever it is used."""
-    found = {}
+def _constants(uses: Sequence[Use], roles: Roles) -> dict[str, int]:
+    """Numbers that stay numbers: equal wherever they are used, and in a statement of the machine at their place."""
+    return {number.name: number.value for number, values in _numbers(uses) if roles.is_constant(number.place, values)}
+
+
+def _immediates(uses: Sequence[Use], roles: Roles, constants: Mapping[str, int]) -> dict[str, str]:
+    """The type of each other number: the narrowest of those of its place that holds it wherever it is used."""
+    return {
+        number.name: str(roles.type_for(number.place, values))
+        for number, values in _numbers(uses)
+        if number.name not in constants
+    }
+
+
+def _numbers(uses: Sequence[Use]) -> Iterator[tuple[Number, list[int]]]:
+    """Each number of the statement with its values, one for each use."""
     for position, number in enumerate(uses[0].written.numbers):
-        values = [use.written.numbers[position].value for use in uses]
-        found[number.name] = str(roles.type_for(number.place, values))
-    return found
+        yield number, [use.written.numbers[position].value for use in uses]
 
 
 # -- names and sentences -----------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def _missing(
     except CompileError as error:
         return Refused(network, nest.name, str(error).splitlines()[0])
     expr = missing_instruction(search)
-    values = [name for name in search.machine.memories if name not in nest.reads]
+    values = {name: name for name in search.machine.memories if name not in nest.reads}
     held = memories.activation
     to_sums = held is None or not held.interval.contains(expr.range)
     try:

@@ -10,6 +10,7 @@ import yaml
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.specialise.canonical import canonical
 from tilewright.codesign.specialise.host import missing_uses
+from tilewright.codesign.specialise.pairs import pair_uses
 from tilewright.codesign.specialise.roles import Roles, roles_of
 from tilewright.codesign.specialise.use import Refused, Use
 from tilewright.codesign.specialise.written import Memories, NotWritten, StatementWriter, TableOperand, with_sums
@@ -94,8 +95,10 @@ def observe(networks: Sequence[Network], machine: Machine) -> Observed:
 def _of_network(network: Network, machine: Machine, memories: Memories, roles: Roles) -> Iterator[Use | Refused]:
     for selection in made_after(network, machine, "select", joins_columns=True):
         assert isinstance(selection, Selection)
+        selector = Selector(machine, selection.program)
         for cover in selection.covers:
             yield from _of_cover(network.name, cover, selection.program, memories, roles)
+            yield from pair_uses(network.name, cover.nest, selection.program, selector, memories, roles)
     for program in made_after(network, machine, BEFORE_FORMS, joins_columns=False):
         assert isinstance(program, NestProgram)
         for nest in program.nests:

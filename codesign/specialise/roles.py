@@ -45,10 +45,13 @@ def place_of(parent: Expr, argument: int) -> NumberPlace:
 
 @dataclass(frozen=True)
 class Roles:
-    """By place: the names that instructions have there, without an operand's, and the types, narrowest first."""
+    """By place: the names of immediates, without an operand's, their types, narrowest first, and numbers."""
 
     names: Mapping[NumberPlace, str]
     types: Mapping[NumberPlace, tuple[IntegerType, ...]] = field(default_factory=dict)
+    constants: Mapping[NumberPlace, frozenset[int]] = field(
+        default_factory=dict
+    )  # that statements have there as numbers
 
     def name(self, place: NumberPlace) -> str:
         return self.names.get(self._known(place), NUMBER)
@@ -57,6 +60,11 @@ class Roles:
         """The place, or the one that differs from it only in what stands beside it, if only that is known."""
         other = replace(place, beside_operand=not place.beside_operand)
         return place if place in self.names or other not in self.names else other
+
+    def is_constant(self, place: NumberPlace, values: Iterable[int]) -> bool:
+        """Whether all values are one number that a statement of the machine has there as such."""
+        known = {*values}
+        return len(known) == 1 and known <= self.constants.get(place, frozenset())
 
     def type_for(self, place: NumberPlace, values: Iterable[int]) -> IntegerType:
         """The narrowest type of the place that holds all values, or else the narrowest of all."""
@@ -72,15 +80,19 @@ def roles_of(machine: Machine) -> Roles:
     """The immediates of the machine's instructions that compute."""
     names: dict[NumberPlace, str] = {}
     types: dict[NumberPlace, set[IntegerType]] = {}
+    constants: dict[NumberPlace, frozenset[int]] = {}
     for format in formats_with(machine, Role.COMPUTES):
         for node in walk(format.statement.expr):
             for position, arg in enumerate(node.args):
+                if arg.op is Op.CONST:
+                    place = place_of(node, position)
+                    constants[place] = constants.get(place, frozenset()) | {arg.value}
                 if arg.op is Op.IMMEDIATE:
                     place = place_of(node, position)
                     names.setdefault(place, _without_operand(arg.name, format))
                     types.setdefault(place, set()).add(format.immediates[arg.name])
     ordered = {place: tuple(sorted(of, key=lambda each: (each.bits, each.is_signed))) for place, of in types.items()}
-    return Roles(names, ordered)
+    return Roles(names, ordered, constants)
 
 
 def _without_operand(name: str, format: InstructionFormat) -> str:

@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from tilewright.codesign.specialise.roles import NumberPlace, Roles, place_of
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
-from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.facts import Setting
 from tilewright.isa.language.numeric import IntegerType
-from tilewright.isa.language.operations import Op
+from tilewright.isa.language.operations import REDUCTIONS, Op
 from tilewright.isa.machine.memory import Element
 
 LETTERS = "abcdefgh"
@@ -98,7 +98,7 @@ class _Waiting:
 class StatementWriter:
     """Writes expressions of one nest. `sums` names reads that are sums in the accumulators' memory.
 
-    `values` are memories by whose names the expression reads what other instructions have computed for each result.
+    `values` has the memories of what other instructions have computed for each result, by the names of these reads.
     """
 
     def __init__(
@@ -109,16 +109,18 @@ class StatementWriter:
         roles: Roles,
         sums: Collection[str] = (),
         blocks: Mapping[str, int] | None = None,
-        values: Collection[str] = (),
+        values: Mapping[str, str] | None = None,
     ) -> None:
         self._nest, self._program, self._memories, self._roles = nest, program, memories, roles
-        self._sums, self._blocks, self._values = sums, blocks or {}, values
+        self._sums, self._blocks, self._values = sums, blocks or {}, values or {}
+        self._reduces = False
         self._operands: dict[str, StatementOperand] = {}  # by read; all parameters are one
         self._fields: dict[str, str] = {}  # read → field of the parameters
         self._numbers: list[_Waiting] = []
 
     def write(self, expr: Expr, wrapped_in: str = "") -> Written:
         """A statement, of whose value the elements of a memory are kept if one is named. Raises NotWritten."""
+        self._reduces = any(node.op in REDUCTIONS for node in walk(expr))
         text = f"{RESULT} = " + (f"wrap({self._text(expr)}, {wrapped_in})" if wrapped_in else self._text(expr))
         numbers = []
         for position, name in enumerate(self._names()):
@@ -195,7 +197,7 @@ class StatementWriter:
     def _source(self, read: str) -> str:
         access = self._nest.reads.get(read)
         if read in self._values and access is None:
-            return self._stream(read, read, Over.KEPT)
+            return self._stream(read, self._values[read], Over.KEPT if self._reduces else Over.ALL)
         if read in self._sums or access is None:
             return self._stream(read, self._memories.sums)
         if access.tensor in self._program.buffers:

@@ -48,12 +48,15 @@ class InstructionProposal:
 
 @dataclass(frozen=True)
 class Control:
-    """The best that steps of sizes, or a further engine, gain for no more area than the instructions."""
+    """The best that steps of sizes, or a further engine, gain for no more area than the instructions.
+
+    Without any instruction, for no more than these might have added.
+    """
 
     trial: Trial | None
     tried: int  # single changes
     joined: int  # several of those that gain alone
-    mm2: float  # that the instructions add
+    mm2: float  # that the instructions add, or might have added
 
 
 @dataclass(frozen=True, slots=True)

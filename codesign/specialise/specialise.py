@@ -106,7 +106,7 @@ def specialise_machine(
         choice = choose(tried, machine, base, trials, budget_kge, objective)
         chosen = choice.change
         found = verdicts(given, tried, base, trials, objective) if given else ()
-        control = _control(machine, base, choice, trials, objective) if asked.with_control and chosen else None
+        control = _control(machine, base, _mm2(asked, base, choice), trials, objective) if asked.with_control else None
     going = None
     if asked.with_removals:  # what can go is said of area and cycles alone
         with trials_with(replace(asked.bench, with_clock=False)) as trials:
@@ -156,10 +156,16 @@ def _limit(clock: Clock) -> str:
     return f"{unit.unit}: {unit.statement}" if unit.statement else unit.unit
 
 
-def _control(machine: Machine, base: Trial, choice: Choice, trials: Trials, objective: Objective) -> Control:
-    """What else no more area buys: every key a step further, and a second engine of each kind."""
+def _mm2(asked: Question, base: Trial, choice: Choice) -> float:
+    """The area that the chosen instructions add; where there are none, all that they might have added."""
     assert base.figures is not None and choice.trial.figures is not None
-    mm2 = choice.trial.figures.area_mm2 - base.figures.area_mm2
+    if not choice.chosen:
+        return asked.budget * base.figures.logic_mm2
+    return choice.trial.figures.area_mm2 - base.figures.area_mm2
+
+
+def _control(machine: Machine, base: Trial, mm2: float, trials: Trials, objective: Objective) -> Control:
+    """What else no more area buys: every key a step further, and a second engine of each kind."""
     more = [each for each in steps(machine) if each.way in (Way.UP, Way.CHOICE)]
     affordable = [change for change in (*more, *engines_more(machine)) if _costs_at_most(change, machine, base, mm2)]
     found = [trial for trial in trials.run(affordable) if runs_alike(base, trial)]

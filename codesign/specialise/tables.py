@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.codesign.advise.effects import name_of
+from tilewright.codesign.advise.effects import WORTH, name_of
 from tilewright.codesign.price.report import Table
 from tilewright.codesign.specialise.answer import InstructionProposal, NetworkEffect, Specialised
 from tilewright.codesign.specialise.choose import MOST_FAMILIES, Tried
@@ -89,6 +89,8 @@ def lines(found: Specialised) -> Iterator[str]:
     if not choice.chosen:
         yield f"Nothing pays on {machine} within {found.budget_kge:.1f} kGE more logic. {_nearest(found)}"
         yield _busy_array(found)
+        yield from _passed_over(found)
+        yield from _control(found)
         return
     assert found.base.figures is not None and choice.trial.figures is not None
     before, after = found.base.figures, choice.trial.figures
@@ -134,6 +136,9 @@ def _control(found: Specialised) -> Iterator[str]:
         yield f"For the same area: none of {of} runs the networks."
         return
     other, own = found.objective.saved(found.base, control.trial), found.saved
+    if max(own, other) < WORTH:
+        yield f"For the same area: none of {of} saves {100 * WORTH:.1f} % of the {found.objective.about} either."
+        return
     wins = "the instructions are ahead" if own > other else "that is the better use of the area"
     yield (
         f"For the same area: the best of {of} is {name_of(control.trial)}, with {100 * other:.1f} % less of the "

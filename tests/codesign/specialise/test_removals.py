@@ -21,6 +21,7 @@ from tilewright.codesign.specialise.objective import Objective
 from tilewright.codesign.specialise.predict import _in_tiles, predictions
 from tilewright.codesign.specialise.removals import ALL, removals
 from tilewright.codesign.specialise.specialise import Question, specialise_machine
+from tilewright.codesign.specialise.tables import lines
 
 LESS = {"without max_pool": (2.0, 1000), "fetch_beats 64 → 32": (1.0, 1000), "wait_bits 16 → 8": (3.0, 1001)}
 """kGE less and cycles, of a machine of 100 kGE and 1,000 cycles; other changes cost nothing and buy nothing."""
@@ -118,3 +119,33 @@ def test_what_can_go_needs_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     found = specialise_machine(asked, jobs=1)
     assert found.choice.names == {"channel_products_by_3"}
     assert with_clock["+channel_products_by_3"] and not with_clock["without max_pool"]
+
+
+@pytest.mark.parametrize(
+    ("saved", "words"),
+    [
+        (100, "2 single changes that cost no more than 0.100 mm² is fetch_beats 64 → 128, with 10.0 % less"),
+        (0, "2 single changes that cost no more than 0.100 mm² saves 0.2 % of the cycles either."),
+    ],
+)
+def test_where_nothing_pays_the_area_may_be_worth_something_else(
+    monkeypatch: pytest.MonkeyPatch, saved: int, words: str
+) -> None:
+    """Of a machine with 1 mm² of logic the instructions might have added a tenth."""
+    tried = ("fetch_beats 64 → 128", "wait_bits 16 → 32")
+
+    def noted(bench: Bench, change: Change | None) -> Trial:
+        found = made_up(bench, None)
+        is_better = change is not None and change.name == tried[0]
+        return replace(found, change=change, outcomes=(network(1000 - saved * is_better),), layers={"n": {}})
+
+    monkeypatch.setattr(module, "trial_maker", lambda keep: noted)
+    monkeypatch.setattr(module, "_costs_at_most", lambda change, machine, base, mm2: change.name in tried)
+    monkeypatch.setattr(choose, "added_kge", lambda change, machine, base: 1.0)
+    network_of = Network("n", depthwise().SerializeToString())
+    asked = Question((network_of,), base16(), 0.1, with_removals=False, with_clock=False)
+
+    found = specialise_machine(asked, jobs=1)
+
+    assert not found.choice.chosen
+    assert words in list(lines(found))[-1]

@@ -98,8 +98,8 @@ WEIGHTS = tuple(
 SHORT = tuple(name for name, row in STORED_TYPES.items() if row.dtype.name != name)
 """Types that numpy has not, and no `.npy` file."""
 
-INTEGERS = tuple(name for name, row in STORED_TYPES.items() if not row.offset)
-"""What the elements of a tensor may be in DRAM."""
+INTEGERS = tuple(STORED_TYPES)
+"""What a real may be quantised to: on a machine of uint8 activations, uint8."""
 
 REALS = ("float32", "float16")
 """Types of arrays that the host quantises and dequantises, in float32."""

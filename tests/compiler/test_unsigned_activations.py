@@ -12,6 +12,10 @@ from tests.test_simulator_equals_rtl import assert_equal
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.host import tensors as host
+from tilewright.isa.assembly.assembler import assemble
+from tilewright.isa.assembly.disassembler import disassemble
+from tilewright.isa.binary.elf import from_bytes
+from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import place_regions
@@ -37,6 +41,14 @@ def test_results_are_onnx_runtimes(activation: type, machine: Machine) -> None:
     found, meant = simulated(compile_model(model, machine, FAST), inputs), run_onnx(model, inputs)
     for name, values in meant.items():
         np.testing.assert_array_equal(found[name], values)
+
+
+def test_a_program_is_read_back_from_its_file_and_from_its_text(machine: Machine) -> None:
+    program = compile_model(conv_model(np.random.default_rng(1)), machine, Options(effort=0, verifies=True))
+    assert program.inputs[0].integers == program.inputs[0].held == "uint8"
+    content = to_bytes(program)
+    assert to_bytes(from_bytes(content, "net.npu", machine)) == content
+    assert to_bytes(assemble(disassemble(program), machine)) == content
 
 
 def test_codes_are_stored_as_they_are(machine: Machine) -> None:

@@ -49,7 +49,7 @@ def changed(change: Callable[[dict[str, Any]], None]) -> str:
         ("shape", [1, -3], "inputs[0].shape[1]: expected an integer from 1 to 1099511627775, not -3"),
         ("stored", [1, 2, 3], "inputs[0].stored: expected 4 sizes [N, C, H, W], not 3"),
         ("dtype", "int5", f"inputs[0].dtype: expected {', '.join(DTYPES)}, not 'int5'"),
-        ("integers", "uint8", f"inputs[0].integers: expected {', '.join(INTEGERS)}, not 'uint8'"),
+        ("integers", "int5", f"inputs[0].integers: expected {', '.join(INTEGERS)}, not 'int5'"),
         ("integers", "uint4", "inputs[0].zero_point: expected an integer from 0 to 15, not -7"),
         ("scale", -1, "inputs[0].scale: expected a positive number, not -1"),
         ("scale", "1", "inputs[0].scale: expected a positive number, not '1'"),

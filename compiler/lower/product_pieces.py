@@ -20,10 +20,11 @@ from itertools import pairwise, starmap
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.graph.convolutions import block_diagonal
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, LEAK, ROW, Operator
 from tilewright.compiler.lower.integers import is_sum
-from tilewright.compiler.lower.network import LoweringNetwork, SpatialBox, result_loops, window_access
-from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, place_of, sums_of
+from tilewright.compiler.lower.network import LoweringNetwork, identity_index, result_loops, whole, window_access
+from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, sums_of
 from tilewright.compiler.lower.products import (
     TERM,
     Product,
@@ -44,19 +45,43 @@ def lower_in_pieces(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     """A convolution whose sums the machine's accumulators may not hold, in pieces; no nests where it stays whole.
 
     It does where sums fit, where they are the result, and where no cut helps: `select` then says what is missing.
+    With groups, weights between them are 0, as they are in a whole convolution.
     """
-    if network.pieces is None or operator.attributes["group"] != 1 or is_sum(operator.outputs[0], network):
+    if network.pieces is None or is_sum(operator.outputs[0], network):
         return []
     weights, w_scales = symmetric_weights(operator, network)
-    bound = _range_of(sum_bounds(weights, network))
-    pieces = [] if network.arithmetic.sum.interval.contains(bound) else pieces_of(weights, network)
+    bounds = sum_bounds(weights, network)
+    if network.arithmetic.sum.interval.contains(_range_of(bounds)):
+        return []
+    bias, factors = bias_and_factors(operator, weights, w_scales, network)
+    x, shape = operator.inputs[0], network.shape(operator.outputs[0])
+    vector = window_access(x, "i", operator, whole(shape), network, outside=network.quantization(x)[1])
+    result = Access(network.buffer_of[operator.outputs[0]], identity_index())
+    product = Product((), vector, shape, vector, result, bias, factors, bounds, 0, operator.attributes.get(LEAK, ()))
+    return product_in_pieces(operator.name, operator, weights, product, network)
+
+
+def product_in_pieces(
+    name: str, operator: Operator, weights: NDArray[np.int64], product: Product, network: LoweringNetwork
+) -> list[Nest]:
+    """A product whose sums may not fit, in pieces; no nests where it stays whole.
+
+    `weights` are [O, I / group, R, S]; those of `product` are not looked at.
+    """
+    bound = _range_of(product.bounds)
+    if network.pieces is None or is_sum(operator.outputs[0], network) or weights.shape[1] == 1:
+        return []
+    if network.arithmetic.sum.interval.contains(bound):
+        return []
+    dense = block_diagonal(weights, operator.attributes["group"], np.zeros(len(weights), np.int64))
+    pieces = pieces_of(dense, network)
     if not pieces:
         return []
-    network.remarks[f"sums of {operator.name}"] = (
+    network.remarks[f"sums of {name}"] = (
         f"they may reach {bound.low:,} to {bound.high:,}, which {network.arithmetic.sum} does not hold: "
         f"each is computed in {len(pieces)} pieces, which are then added up"
     )
-    return list(_nests_of(operator, weights, w_scales, pieces, network))
+    return list(_nests_of(name, operator, dense, product, pieces, network))
 
 
 def pieces_of(weights: NDArray[np.int64], network: LoweringNetwork) -> list[range]:
@@ -89,56 +114,65 @@ def _each_fits(low: NDArray[np.int64], high: NDArray[np.int64], held: Interval) 
 
 
 def _nests_of(
+    name: str,
     operator: Operator,
     weights: NDArray[np.int64],
-    w_scales: NDArray[np.float64],
+    product: Product,
     pieces: list[range],
     network: LoweringNetwork,
 ) -> Iterator[Nest]:
-    """Those of a whole convolution, in pieces of these input channels each."""
+    """Those of a whole product, in pieces of these input channels each."""
     assert network.pieces is not None
-    shape, result = network.shape(operator.outputs[0]), network.buffer_of[operator.outputs[0]]
-    bias, factors = bias_and_factors(operator, weights, w_scales, network)
-    bounds = sum_bounds(weights, network)
-    for part in parts_of(operator.name, shape, len(pieces), network.pieces.memory, network):
-        own, sums = part.own, sums_of(part, shape[0], len(pieces), network)
-        trips = (shape[0], len(part.channels), len(part.rows), len(part.columns))
+    batches, bounds = product.trips[BATCH], product.bounds
+    for part in parts_of(name, product.trips, len(pieces), network.pieces.memory, network):
+        own, sums = part.own, sums_of(part, batches, len(pieces), network)
+        trips = (batches, len(part.channels), len(part.rows), len(part.columns))
+        vector = _of_part(product.vector, part)
         nests = [
-            _piece(operator, part, weights[own, channels.start : channels.stop], channels.start,
+            _piece(operator, part, weights[own, channels.start : channels.stop], channels.start, vector,
                    piece(sums, part, number), trips, network)
             for number, channels in enumerate(pieces)
         ]  # fmt: skip
         yield from nests
-        read, written = all_pieces(sums, part), place_of(part, result)
+        read, written = all_pieces(sums, part), _of_part(product.result, part)
         each = Interval(min(nest.expr.range.low for nest in nests), max(nest.expr.range.high for nest in nests))
         total = Expr(Op.SUM, _range_of(bounds[:, own]), (source("sums", each),))
-        leak = operator.attributes.get(LEAK, ())
-        product = Product((), read, trips, read, written, bias[own], factors[own], bounds[:, own], 0, leak)
-        expr, more = requantised_sum(part.name, operator, total, product, network)
+        leak = product.leak[own] if len(product.leak) > 1 else product.leak
+        added = Product(
+            (), read, trips, read, written, product.bias[own], product.factors[own], bounds[:, own], 0, leak
+        )
+        expr, more = requantised_sum(part.name, operator, total, added, network)
         yield Nest(
             part.name, operator.nodes, result_loops(trips, b=len(pieces)), {"sums": read, **more}, written, expr, 0
         )
 
 
 def _piece(
-    operator: Operator, part: SummedPart, weights: NDArray[np.int64], first: int, result: Access,
+    operator: Operator, part: SummedPart, weights: NDArray[np.int64], first: int, vector: Access, result: Access,
     trips: tuple[int, ...], network: LoweringNetwork,
 ) -> Nest:  # fmt: skip
-    """The sums of the products with some of the input channels, from `first` on."""
+    """The sums of the products with some of the input channels, from `first` on, of a part that reads `vector`."""
     name = f"{part.name}.channels{first}"
     held = weight_access(f"{name}.weight", weights, 1, network)
-    x_zero = network.quantization(operator.inputs[0])[1]
-    box = SpatialBox(part.rows.start, len(part.rows), part.columns.start, len(part.columns))
-    vector = window_access(operator.inputs[0], "i", operator, box, network, outside=x_zero)
     index = (vector.index[BATCH], replace(vector.index[CHANNEL], constant=first), *vector.index[ROW:])
     bound = _range_of(sum_bounds(weights, network))
     total = sum_of_products(network.activation("x"), source("w", network.values(held.tensor)), bound)
     _, inputs, rows, columns = weights.shape
     terms = {"t": network.constants[held.tensor].shape[TERM]} if len(held.index) > 4 else {}
     loops = result_loops(trips, i=inputs, **terms, r=rows, s=columns)
-    macs = weights.size * trips[0] * trips[2] * trips[3]
+    macs = weights.size // operator.attributes["group"] * trips[0] * trips[2] * trips[3]
     reads = {"x": replace(vector, index=index), "w": held}
     return Nest(name, operator.nodes, loops, reads, result, total, macs, layer=operator.name)
+
+
+def _of_part(access: Access, part: SummedPart) -> Access:
+    """An access of the whole result's loops, from a part's first channel, row and column on."""
+    starts = {"o": part.channels.start, "y": part.rows.start, "x": part.columns.start}
+    index = (
+        replace(each, constant=each.constant + sum(step * starts.get(loop, 0) for loop, step in each.terms))
+        for each in access.index
+    )
+    return replace(access, index=tuple(index))
 
 
 def _range_of(bounds: NDArray[np.int64]) -> Interval:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW, Operator
 from tilewright.compiler.lower.network import LoweringNetwork, affine
+from tilewright.compiler.lower.product_pieces import product_in_pieces
 from tilewright.compiler.lower.products import (
     Product,
     integer_bias,
@@ -55,7 +56,7 @@ def lower_conv_transpose(operator: Operator, network: LoweringNetwork) -> list[N
         phases(weights.shape[axis], result[axis], operator.attributes, axis - ROW) for axis in (ROW, COLUMN)
     )
     count = len(rows) * len(columns)
-    nests: list[Nest] = []
+    nests: list[list[Nest]] = []
     for row in rows:
         for column in columns:
             name = operator.name if count == 1 else f"{operator.name}.part{len(nests)}"
@@ -64,8 +65,9 @@ def lower_conv_transpose(operator: Operator, network: LoweringNetwork) -> list[N
             if not used.size:
                 used = np.zeros((*weights.shape[:2], 1, 1), np.int64)
             product = _phase_product(operator, used, scales, row, column, network)
-            nests.append(product_nest(name, operator, product, macs, network))
-    return nests
+            pieces = product_in_pieces(name, operator, used, product, network)
+            nests.append(pieces or [product_nest(name, operator, product, macs, network)])
+    return [nest for phase in nests for nest in phase]
 
 
 def _phase_product(

@@ -87,7 +87,7 @@ TYPES = """\
 ## Types, on the machines that have them
 
 The same tests of integer-quantised operators on machines with other types of weights and activations
-([types.md](types.md)). A test is *refused* where its model is an error, and *failed* where results differ.
+([types.md](types.md)). *Failed* are those whose model is refused, or whose results differ.
 """
 
 MACHINES = ("base16", "base16-w4", "w4-only", "base16-a16", "mixed16", "llm16")

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
+from tests.compiler.lower.test_transposed import transposed
 from tests.compiler.models import conv_model, random_inputs, run_onnx
 from tests.compiler.pipelines import simulated
 from tests.test_accumulators import extremes, product
@@ -15,7 +16,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.host import tensors as host
-from tilewright.isa.files.loader import load_machine_text
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.rtl.proof.all import datapath_proofs
@@ -121,6 +122,43 @@ def test_windows_are_cut_along_their_channels() -> None:
     inputs = random_inputs(model, np.random.default_rng(4))
     (found,), (meant,) = (tuple(each.values()) for each in (simulated(program, inputs), run_onnx(model, inputs)))
     np.testing.assert_array_equal(found, meant)
+
+
+@pytest.mark.parametrize("room", ["int22}", "int22, kib: 4}"], ids=["whole", "in parts"])
+@pytest.mark.parametrize(("group", "channels"), [(2, 80), (3, 144)])
+def test_groups_are_cut_as_whole_convolutions_are(group: int, channels: int, room: str) -> None:
+    """Groups of 40 channels end within a vector of 16, those of 48 at its end."""
+    model = conv_model(np.random.default_rng(5), channels, 24, (6, 5), kernel=3, pads=(1, 1, 1, 1), group=group)
+    program = compiled(model, machine_of(AT_ONCE.replace("int20}", room)))
+    assert "pieces, which are then added up" in program.metadata["sums of conv"]
+    assert program.layers[0].macs == 24 * channels // group * 9 * 6 * 5
+    require_same(program, model)
+
+
+def test_phases_of_a_transposed_convolution_are_cut() -> None:
+    """Each has 2 × 2 taps of 48 channels, and int21 holds any 63 products."""
+    model = transposed(kernel=4, strides=[2, 2], pads=[1, 1, 1, 1], inputs=48)
+    program = compiled(model, machine_of(AT_ONCE.replace("int20}", "int21}")))
+    told = [name for name in program.metadata if name.startswith("sums of")]
+    assert told == [f"sums of up.part{number}" for number in range(4)]
+    require_same(program, model)
+
+
+def require_same(program: Program, model: onnx.ModelProto) -> None:
+    """Results are those of base16, whose accumulators have 32 bits, and hardly ever a step from ONNX Runtime's."""
+    inputs = random_inputs(model, np.random.default_rng(4))
+    wide = compiled(model, load_machine("base16"))
+    (found,), (usual,) = (tuple(simulated(each, inputs).values()) for each in (program, wide))
+    np.testing.assert_array_equal(found, usual)
+    (meant,) = run_onnx(model, inputs).values()
+    assert np.mean(found == meant) > 0.999 and len(np.unique(found)) > 50
+
+
+def test_channels_by_themselves_have_nothing_to_cut() -> None:
+    """A sum of 15 × 15 taps of one channel is refused, with what would do."""
+    model = conv_model(np.random.default_rng(5), 16, 16, (15, 15), kernel=15, group=16)
+    with pytest.raises(CompileError, match=r"conv \(Conv\): its sums may reach .*; expected int22 or wider in acc"):
+        compiled(model, machine_of(AT_ONCE))
 
 
 def test_without_such_an_instruction_it_is_refused_with_both_ways_out() -> None:

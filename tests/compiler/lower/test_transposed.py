@@ -16,11 +16,11 @@ from tilewright.compiler.lower.transposed import phases
 
 def transposed(
     kernel: Any = 3, channels: int = 24, group: int = 1, activation: type = np.int8, norm: bool = False,
-    bias: bool = True, **attributes: Any,
+    bias: bool = True, inputs: int = 20, **attributes: Any,
 ) -> onnx.ModelProto:  # fmt: skip
     builder = ModelBuilder(np.random.default_rng(3), activation=activation)
-    x = builder.quantize(builder.input("x", (2, 20, 7, 6)), 0.1, name="x.q")
-    weight, scale = builder.weights("up", [20, channels // group, *pair(kernel)], axis=1)
+    x = builder.quantize(builder.input("x", (2, inputs, 7, 6)), 0.1, name="x.q")
+    weight, scale = builder.weights("up", [inputs, channels // group, *pair(kernel)], axis=1)
     operands = [x, weight, *([builder.bias("up", channels, 0.1 * scale)] if bias else [])]
     y = builder.node("ConvTranspose", operands, name="up", group=group, **attributes)
     if norm:

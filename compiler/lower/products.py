@@ -236,7 +236,10 @@ def terms_of(weights: NDArray[np.int64], element_type: IntegerType) -> list[NDAr
     """
     held = element_type.interval
     if held.low >= 0 > weights.min(initial=0):
-        raise CompileError(fact=f"it has weights below 0, and those of the machine are {element_type}")
+        raise CompileError(
+            fact=f"it has weights below 0, less their zero points, and those of the machine are {element_type}",
+            expected=f"a type with a sign in the memory of weights: int{element_type.bits + 1} holds both",
+        )
     if weights.min(initial=0) >= held.low and weights.max(initial=0) <= held.high:
         return [weights]
     terms: list[NDArray[np.int64]] = []

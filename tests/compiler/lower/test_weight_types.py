@@ -66,4 +66,7 @@ def test_weights_of_four_bits_give_what_onnx_runtime_gives(element: str, zero: i
 def test_refuses_negative_weights_for_a_machine_that_has_none() -> None:
     with pytest.raises(CompileError) as refused:
         terms_of(np.array([3, -1]), parse_integer_type("uint8"))
-    assert str(refused.value) == "it has weights below 0, and those of the machine are uint8"
+    assert str(refused.value) == (
+        "it has weights below 0, less their zero points, and those of the machine are uint8; expected a type with a "
+        "sign in the memory of weights: int9 holds both"
+    )

@@ -39,6 +39,7 @@ from tilewright.compiler.importers.opsets import (
 from tilewright.compiler.importers.packed_blocks import with_plain_blocks
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
 from tilewright.compiler.importers.preconditions.types import check_types
+from tilewright.compiler.importers.qonnx import with_plain_quantizers
 from tilewright.compiler.importers.reach import reached
 from tilewright.compiler.importers.schemas import check_node
 from tilewright.compiler.importers.shapes import infer_shapes, known_shape
@@ -73,6 +74,7 @@ def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple
     require_harmless(model, name)
     model = fix_shapes(model, shapes or {}, name)
     check_opset(model, name)
+    model = with_plain_quantizers(model, name)
     model = with_plain_blocks(model, name)
     return with_layer_normalization(model, name), name
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
-from tilewright.rtl.registers import register_map
+from tilewright.rtl.registers import bits_of, register_map
 from tilewright.rtl.verilog import emit_verilog
 
 READ_LATENCY = 20
@@ -30,13 +30,14 @@ module bench;
   reg [7:0] dram [0:$last];
   initial $$readmemh("before.hex", dram);
 
-  wire arvalid, rready, awvalid, wvalid, wlast, done, host_awready, host_wready, host_bvalid;
+  wire arvalid, rready, awvalid, wvalid, wlast, done, host_awready, host_wready, host_bvalid, host_rvalid;
+  wire [31:0] host_rdata;
   wire [63:0] araddr, awaddr;
   wire [7:0] arlen;
   wire [$id_high:0] arid;
   wire [$data_high:0] wdata;
   wire [$strobe_high:0] wstrb;
-  reg rvalid = 0, rlast = 0, bvalid = 0, host_valid = 0;
+  reg rvalid = 0, rlast = 0, bvalid = 0, host_valid = 0, host_reads = 0;
   reg [$id_high:0] rid = 0;
   reg [$data_high:0] rdata = 0;
   reg [$host_high:0] host_address = 0;
@@ -51,7 +52,8 @@ module bench;
     .s_axi_awvalid(host_valid), .s_axi_awaddr(host_address), .s_axi_awprot(3'b0), .s_axi_awready(host_awready),
     .s_axi_wvalid(host_valid), .s_axi_wdata(host_data), .s_axi_wstrb(4'hf), .s_axi_wready(host_wready),
     .s_axi_bready(1'b1), .s_axi_bvalid(host_bvalid),
-    .s_axi_arvalid(1'b0), .s_axi_araddr({$host_bits{1'b0}}), .s_axi_arprot(3'b0), .s_axi_rready(1'b1));
+    .s_axi_arvalid(host_reads), .s_axi_araddr(host_address), .s_axi_arprot(3'b0), .s_axi_rready(1'b1),
+    .s_axi_rvalid(host_rvalid), .s_axi_rdata(host_rdata));
 
   reg [63:0] read_address [0:63], write_address [0:63], place;
   reg [7:0] read_last [0:63];
@@ -99,6 +101,14 @@ module bench;
     end
   endtask
 
+  task get(input [$host_high:0] address);
+    begin
+      @(negedge clk) host_address = address; host_reads = 1;
+      @(negedge clk) host_reads = 0;
+      while (host_rvalid !== 1'b1) @(negedge clk);
+    end
+  endtask
+
   task start;
     begin
 $puts
@@ -117,6 +127,14 @@ $puts
       wait (answered == asked && rvalid === 1'b0);
       @(negedge clk) written = addressed;
       write_beat = 0;
+      start;
+    end
+    if ($stops) begin
+      wait (answered > 1 && asked > answered + 1);
+      put($control, 32'd$stop);
+      while (done !== 1'b1) @(negedge clk);
+      get($fault);
+      $$display("stopped with fault %0d, %0d bursts open", host_rdata[7:0], asked - answered);
       start;
     end
     while (done !== 1'b1) @(negedge clk);
@@ -158,12 +176,13 @@ def run_from_unknown(
     program: Program,
     dram: NDArray[np.uint8],
     bases: Mapping[str, int],
-    resets: bool = False,
+    ends: str = "",
     most_cycles: int = 100_000,
 ) -> tuple[list[str], NDArray[np.uint8] | None]:
     """What the bench prints, and the DRAM [byte] after the run; None where a byte of it is unknown.
 
-    With `resets`, the machine alone is reset once while bursts are open, and starts again.
+    The run `ends` once while bursts are open, by a reset of the machine alone or by a stop of the host ("reset",
+    "stop"), and starts again.
     """
     bus = machine.dram.bus_bytes
     text = without_initial_values(emit_verilog(machine))
@@ -177,7 +196,7 @@ def run_from_unknown(
         for word in range(register.words if register.name in values else 0):
             value = values[register.name] >> 32 * word & 0xFFFFFFFF
             puts.append(f"      put({host}'d{register.offset + 4 * word}, 32'd{value});")
-    control = next(register for register in register_map(machine) if register.name == "control")
+    control, fault = (next(of for of in register_map(machine) if of.name == name) for name in ("control", "fault_code"))
     puts.append(f"      put({host}'d{control.offset}, 32'd1);")
     bench = BENCH.substitute(
         last=dram.size - 1,
@@ -191,7 +210,11 @@ def run_from_unknown(
         host_high=host - 1,
         latency=READ_LATENCY,
         puts="\n".join(puts),
-        resets=int(resets),
+        resets=int(ends == "reset"),
+        stops=int(ends == "stop"),
+        control=f"{host}'d{control.offset}",
+        stop=1 << bits_of("control")["stop"],
+        fault=f"{host}'d{fault.offset}",
         most=most_cycles,
     )
     (folder / "npu.sv").write_text(text)

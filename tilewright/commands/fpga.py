@@ -19,7 +19,7 @@ Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The
 def fpga_command(
     program: ProgramFile,
     output: Folder,
-    board: Annotated[str, typer.Option("--board", metavar="NAME", help="ulx3s-85f.")],
+    board: Annotated[str, typer.Option("--board", metavar="NAME", help="ulx3s-85f, tang-mega-138k.")],
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
     clock: Annotated[
@@ -47,6 +47,7 @@ def fpga_command(
         require_extra(extra)
     from tilewright.system.bitstream import build
     from tilewright.system.boards import board_of
+    from tilewright.system.flows import flow_of
     from tilewright.system.simulated import run_system
 
     found = board_of(board)
@@ -58,21 +59,22 @@ def fpga_command(
         ran = run_system(loaded.machine, files)
     with progress(f"building {loaded.machine.name} for {board}, minutes"):
         built = build(loaded.machine, found, files, clock, memory << 10)
-    written = {"system.v": built.system.verilog, "system.lpf": built.constraints, **built.system.contents}
-    write_folder(output, {**written, "system.bit": built.bitstream})
-    value = _figures(built, ran, found.about, output)
+    flow = flow_of(found)
+    written = {"system.v": built.system.verilog, f"system.{flow.suffix}": built.constraints, **built.system.contents}
+    write_folder(output, {**written, flow.bitstream: built.bitstream})
+    value = _figures(built, ran, found.about, output / flow.bitstream)
     if report(value, json):
         from tilewright.terminal.tables import print_table
 
         print_table(f"{loaded.machine.name} on {found.about}", ("figure", "value"), _rows(value))
 
 
-def _figures(built: Built, ran: SystemRun, board: str, folder: Path) -> dict[str, Any]:
+def _figures(built: Built, ran: SystemRun, board: str, file: Path) -> dict[str, Any]:
     cycles = ran.before + ran.machine + ran.between + ran.after
     begin, end = built.longest_path
     return {
         "board": board,
-        "bitstream": str(folder / "system.bit"),
+        "bitstream": str(file),
         "bytes": len(built.bitstream),
         "used": {kind: {"used": used, "available": there} for kind, (used, there) in built.used.items()},
         "clock_mhz": round(built.clock_mhz, 1),

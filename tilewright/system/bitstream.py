@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.codesign.price.fpga import ROUTE_OPTIONS, SEED, longest_path, made
+from tilewright.codesign.price.fpga import SEED, longest_path, made
 from tilewright.codesign.price.fpga_family import FAMILIES, cells_of, places_of
 from tilewright.codesign.price.fpga_pins import empty_luts
-from tilewright.codesign.price.nextpnr import build_bitstream
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.memory_wrappers import WRAPPER
 from tilewright.rtl.verilog import netlist
-from tilewright.system.boards import Board, litex_pins, pin_constraints
+from tilewright.system.boards import Board
 from tilewright.system.firmware import compile_firmware, words_of
+from tilewright.system.flows import Flow, flow_of
 from tilewright.system.soc import TOP, System, quiet, system_of
 
 JOIN = """\
@@ -24,9 +24,6 @@ hierarchy -top board
 flatten
 opt_clean
 write_json out"""
-
-KINDS = {"TRELLIS_COMB": "LUTs", "TRELLIS_FF": "registers", "MULT18X18D": "multipliers", "DP16KD": "block RAMs"}
-"""What nextpnr calls what an ECP5 has, and what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +47,31 @@ def build(machine: Machine, board: Board, files: Mapping[str, bytes], clock_mhz:
     first = board_system(machine, board, clock_mhz, memory_bytes, b"")
     image, _ = compile_firmware(files, first.addresses, memory_bytes)
     system = board_system(machine, board, clock_mhz, memory_bytes, image)
-    constraints, family = pin_constraints(board), FAMILIES["ecp5"]
-    cells = json.loads(synthesised(machine, system))["modules"][TOP]
-    empty = family.device.empty_places(places_of(family, cells_of(family, cells)))
-    options = (*board.options, *ROUTE_OPTIONS, "--seed", str(SEED), "--timing-allow-fail")
-    bitstream, report = build_bitstream(with_room(machine, system, empty), options, constraints)
+    constraints, flow = flow_of(board).constraints(board), flow_of(board)
+    netlist = synthesised(machine, system, flow)
+    empty = _empty(flow, netlist)
+    options = (*board.options, *flow.options, "--seed", str(SEED), "--timing-allow-fail")
+    bitstream, report = flow.pack(with_room(netlist, empty), options, constraints)
+    filled = flow.device.place_kind if flow.device is not None else ""
     used = {
-        KINDS[name]: (each["used"] - (len(empty) if name == family.device.place_kind else 0), each["available"])
+        flow.kinds[name]: (each["used"] - (len(empty) if name == filled else 0), each["available"])
         for name, each in report["utilization"].items()
-        if name in KINDS
+        if name in flow.kinds
     }
     clocks = [clock["achieved"] for clock in report["fmax"].values()]
     return Built(bitstream, system, constraints, used, min(clocks), clock_mhz, longest_path(report))
 
 
-def with_room(machine: Machine, system: System, empty: Sequence[str]) -> str:
+def _empty(flow: Flow, netlist: str) -> list[str]:
+    """The places that are to stay empty, of a family in which wires run out otherwise."""
+    if flow.device is None:
+        return []
+    family = FAMILIES["ecp5"]
+    return flow.device.empty_places(places_of(family, cells_of(family, json.loads(netlist)["modules"][TOP])))
+
+
+def with_room(netlist: str, empty: Sequence[str]) -> str:
     """The netlist, with LUTs that do nothing in places that are to stay empty, so that wires have room."""
-    netlist = synthesised(machine, system)
     if not empty:
         return netlist
     ports = json.loads(netlist)["modules"][TOP]["ports"]
@@ -77,27 +82,17 @@ def with_room(machine: Machine, system: System, empty: Sequence[str]) -> str:
 
 
 def board_system(machine: Machine, board: Board, clock_mhz: float, memory_bytes: int, image: bytes) -> System:
-    """The system with the board's pins, its clock from a PLL, and an image as the first bytes of its memory."""
-    from litex.build.lattice import LatticeECP5Platform
-    from litex.gen import LiteXModule
-    from litex.soc.cores.clock import ECP5PLL
-    from migen import ClockDomain
-
-    hertz = int(clock_mhz * 1e6)
+    """The system with the board's pins, a clock of its own, and an image as the first bytes of its memory."""
+    flow = flow_of(board)
     with quiet():
-        platform = LatticeECP5Platform(board.device, litex_pins(board), toolchain="trellis")
-        clocks = LiteXModule()
-        clocks.cd_sys = ClockDomain()
-        clocks.pll = pll = ECP5PLL()
-        clocks.comb += pll.reset.eq(platform.request("reset"))
-        pll.register_clkin(platform.request("clock"), board.clock_mhz * 1e6)
-        pll.create_clkout(clocks.cd_sys, hertz)
+        platform = flow.platform(board)
+        clocks = flow.clocks(platform, board, clock_mhz)
         clocks.comb += [platform.request(name).eq(1) for name in board.high]
-        return system_of(platform, clocks, machine, memory_bytes, hertz, "serial", words_of(image))
+        return system_of(platform, clocks, machine, memory_bytes, int(clock_mhz * 1e6), "serial", words_of(image))
 
 
-def synthesised(machine: Machine, system: System) -> str:
-    """The system in the cells of an ECP5, as Yosys's JSON; kept in the cache."""
+def synthesised(machine: Machine, system: System, flow: Flow) -> str:
+    """The system in the cells of a family, as Yosys's JSON; kept in the cache."""
     hardware = netlist(machine)
     wrapper = next(text for name, text in hardware.wrappers.items() if name == f"{WRAPPER}_fpga.sv")
     files = {
@@ -109,4 +104,4 @@ def synthesised(machine: Machine, system: System) -> str:
     read = "\n".join(
         f"read_verilog {'-sv ' if name.endswith('.sv') else ''}{name}" for name in files if ".init" not in name
     )
-    return made(files, f"{read}\n{FAMILIES['ecp5'].synthesise} -top {TOP}\nwrite_json out")
+    return made(files, f"{read}\n{flow.synthesise} -top {TOP}\nwrite_json out")

@@ -26,7 +26,8 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
         stored = np.clip(np.rint(values.astype(np.float32) / scales) + zeros, limits.low, limits.high)
     else:
         stored = values.astype(np.int64) - tensor.kind.offset
-    ordered = in_stored_order(stored.astype(f"i{tensor.element_bytes}"), tensor)
+    sign = "i" if tensor.element.is_signed else "u"
+    ordered = in_stored_order(stored.astype(f"{sign}{tensor.element_bytes}"), tensor)
     if tensor.windows is None:
         return ordered.reshape(tensor.stored)
     images = ordered.reshape(tensor.stored[0], *tensor.windows.image)

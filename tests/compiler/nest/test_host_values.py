@@ -64,3 +64,10 @@ def test_another_shape_or_type_is_refused() -> None:
     with pytest.raises(CompileError) as caught:
         from_host(np.zeros((3, 2), np.float64), tensor("float32"))
     assert str(caught.value) == "input 'x': expected float32 [2, 3], got float64 [3, 2]"
+
+
+def test_codes_of_uint8_are_not_below_zero() -> None:
+    tensor = Tensor("x", (1, 1, 1, 3), (1, 1, 1, 3), "float32", 0.5, 198, 0, 0, integers="uint8", held="uint8")
+    stored = from_host(np.array([[[[0.0, 20.0, -200.0]]]], np.float32), tensor)
+    assert stored.ravel().tolist() == [198, 238, 0]
+    assert to_host(stored, tensor).ravel().tolist() == [0.0, 20.0, -99.0]

@@ -66,11 +66,11 @@ def joined_model(height: int = 12, width: int = 12, channels: int = 96) -> onnx.
     return builder.build("joined")
 
 
-def before_stripes(model: onnx.ModelProto, machine: Machine) -> NestProgram:
+def before_stripes(model: onnx.ModelProto, machine: Machine, joins_columns: bool = False) -> NestProgram:
     """The nests that the pass `stripes` gets."""
     value: Graph | NestProgram | bytes = model.SerializeToString()
     for step in PASSES.passes[: PASSES.position(STRIPES)]:
-        value = step.run(value, machine, Options(joins_columns=False), RAISING)
+        value = step.run(value, machine, Options(joins_columns=joins_columns), RAISING)
     assert isinstance(value, NestProgram)
     return value
 

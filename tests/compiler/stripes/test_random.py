@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx
 import pytest
+from numpy.random import default_rng
 
 from tests.accumulator_networks import from_accumulators, pooled, projection, shallow
+from tests.compiler.columns.networks import narrow_model
 from tests.compiler.models import random_inputs
 from tests.compiler.pipelines import simulated
 from tests.compiler.stripes.networks import any_chains, before_stripes, block_model, compiled_nests
+from tests.compiler.wide_activations import with_wide_activations
 from tests.fuzz.targets.stripes import CutChain, Step
 from tests.rings import long_beyond
 from tests.test_simulator_equals_rtl import assert_equal
@@ -80,6 +83,46 @@ def test_the_values_are_those_of_the_nests(seed: int) -> None:
 @pytest.mark.parametrize("network", [projection, shallow, pooled])
 def test_sums_that_stay_in_accumulators_keep_their_values(network: Callable[[], onnx.ModelProto], seed: int) -> None:
     assert_same_values(network(), from_accumulators(), np.random.default_rng(seed))
+
+
+CUTS = Stripes(3), Stripes(2, copies_edges=True), Stripes(1, 16, is_interleaved=True)
+
+
+def assert_cut_alike(nests: NestProgram, model: onnx.ModelProto, machine: Machine) -> None:
+    """The longest chain of a network has the same values in stripes of each kind."""
+    chain, inputs = max(any_chains(nests), key=lambda each: len(each.nests)), random_inputs(model, default_rng(0))
+    expected = run_nests(nests, inputs)
+    for stripes in CUTS:
+        cut = in_stripes(chain, stripes)
+        assert len(cut.nests) > len(nests.nests)
+        found = simulated(compiled_nests(cut, machine), inputs)
+        assert all(np.array_equal(values, found[name]) for name, values in expected.items()), str(stripes)
+
+
+@pytest.mark.slow
+def test_chains_go_through_layers_with_joined_columns() -> None:
+    model, machine = narrow_model(), load_machine("wide32", ["memories.act.kib=8"])
+    nests = before_stripes(model, machine, joins_columns=True)
+    assert "joined to one" in nests.remarks["columns"]
+    assert_cut_alike(nests, model, machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "changes", "element"),
+    [
+        ("base16-a16", (), "int16"),
+        ("base16", ("memories.act.element=uint8", "memories.lut.element=uint8"), "uint8"),
+    ],
+)
+def test_tensors_within_chains_have_any_type(name: str, changes: Sequence[str], element: str) -> None:
+    """The model says int8; a machine whose memory has another type holds its tensors so."""
+    model, machine = block_model(is_residual=True), load_machine(name, ["memories.act.kib=4", *changes])
+    if element == "int16":
+        model = with_wide_activations(model)
+    nests = before_stripes(model, machine)
+    assert {str(nests.buffers[nest.result.tensor].type) for nest in nests.nests} >= {element}
+    assert_cut_alike(nests, model, machine)
 
 
 # -- on the hardware ---------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ python -m tests.schedules.cycles --measure --update           # all of it, two m
 python -m tests.schedules.cycles --measure --update --effort 2   # the same for the entries that need it, some minutes
 python -m tests.schedules.cycles --layers resnet8 base16      # what bounds each layer
 python -m tests.schedules.cycles --layers mobilenetv3-large dw16 --parts 1   # each block: layers that begin alike
+python -m tests.schedules.cycles --layers mobilenetv2 dw16 --set memories.act.kib=32 --parts 1
 
 `array` is the bound of the array: MACs / (rows · cols). `machine` is what the instructions of the program take of its
 busiest resource, an engine or the bus: however they overlap, they take no fewer cycles. Other tiles may take fewer.
@@ -142,13 +143,16 @@ def main() -> None:
     parser.add_argument("--update", action="store_true", help="write what is measured to cycles.json")
     parser.add_argument("--layers", nargs=2, metavar=("NAME", "MACHINE"), help="what bounds each layer of a network")
     parser.add_argument("--parts", type=int, help="with --layers: sums of those with so many first parts of the name")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="with --layers: a machine's key"
+    )
     parser.add_argument("--effort", type=int, default=1, choices=(0, 1, 2), help="how hard the compiler searches")
     arguments = parser.parse_args()
     if arguments.layers:
-        _print_layers(*arguments.layers, arguments.effort, arguments.parts)
+        _print_layers(*arguments.layers, arguments.set, arguments.effort, arguments.parts)
         return
-    if arguments.parts:
-        parser.error("--parts goes with --layers")
+    if arguments.parts or arguments.set:
+        parser.error("--parts and --set go with --layers")
     every = WITH_EFFORT if arguments.effort == 2 else ENTRIES
     entries = [entry for entry in every if not arguments.names or entry[0] in arguments.names]
     committed, measured = read_table(), {}
@@ -186,7 +190,7 @@ def write_table(entries: Mapping[tuple[str, str], Entry]) -> None:
 
 def measure(name: str, isa: str, effort: int = 1) -> Entry:
     """Compile and simulate a network; parts on the host take no cycles."""
-    profile = _profile(name, isa, effort)
+    profile = _profile(name, isa, [], effort)
     from tilewright.isa.files.loader import load_machine
 
     machine = load_machine(isa)
@@ -194,11 +198,11 @@ def measure(name: str, isa: str, effort: int = 1) -> Entry:
     return Entry(profile["cycles"], array, max(profile["bound_cycles"].values()))
 
 
-def _profile(name: str, isa: str, effort: int) -> Mapping[str, Any]:
+def _profile(name: str, isa: str, settings: Sequence[str], effort: int) -> Mapping[str, Any]:
     import tilewright
     from tests.schedules.never_slower import model
 
-    return tilewright.compile(model(name), isa, effort=effort).profile()
+    return tilewright.compile(model(name), isa, settings, effort=effort).profile()
 
 
 def _print_table(
@@ -229,12 +233,13 @@ def _print_table(
     Console(width=170).print(table)
 
 
-def _print_layers(name: str, isa: str, effort: int, parts: int | None) -> None:
+def _print_layers(name: str, isa: str, settings: Sequence[str], effort: int, parts: int | None) -> None:
     """Each layer's cycles, or those of each block, beside the least that its own instructions take of each resource."""
-    profile = _profile(name, isa, effort)
+    profile = _profile(name, isa, settings, effort)
     blocks = blocks_of(profile["layers"], parts)
     bounds = list(blocks[0].least)
-    table = Table("layer" if parts is None else "block", title=f"{name} on {isa}: {profile['cycles']:,} cycles")
+    machine = isa + "".join(f"[{setting}]" for setting in settings)
+    table = Table("layer" if parts is None else "block", title=f"{name} on {machine}: {profile['cycles']:,} cycles")
     for column in ("cycles", *bounds, "bound by", "above"):
         table.add_column(column, justify="right")
     for block in blocks:

@@ -11,6 +11,9 @@ ENGINES = tuple(load_machine("base16").engines)
 SEVERAL = ("base16-2dma", "base16-2vec", "two16", "quad8")
 """The shipped machines that have several engines of a template that may do the same."""
 
+OTHER_ENGINES = (*SEVERAL, "dual16", "wide-narrow")
+"""These, and those with a wider array or a vector engine with instructions of its own."""
+
 
 def vector_of(machine: Machine) -> Engine:
     """The first vector engine of a machine."""

@@ -11,7 +11,7 @@ import pytest
 
 import tilewright
 from tests.digits import MODEL, images
-from tests.engines import SEVERAL
+from tests.engines import OTHER_ENGINES
 from tests.rings import long_beyond
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
 from tilewright.host import tensors as host
@@ -55,7 +55,7 @@ def test_kernels_give_their_expected_outputs(repository: Path, reference: Module
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("isa", long_beyond(4, ["base16", "tiny8", "vector-only", "tiny8-1p", "rect", *SEVERAL]))
+@pytest.mark.parametrize("isa", long_beyond(4, ["base16", "tiny8", "vector-only", "tiny8-1p", "rect", *OTHER_ENGINES]))
 def test_the_digits_network_on_three_images(isa: str) -> None:
     binary = tilewright.compile(MODEL, isa).binary
     bases = place_regions(binary.limits)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.accumulator_networks import FROM_ACCUMULATORS, pooled, projection
 from tests.blocks import with_blocks
 from tests.compiler.models import ModelBuilder, random_inputs
-from tests.engines import SEVERAL
+from tests.engines import OTHER_ENGINES
 from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
 from tests.lanes import across_lanes
 from tests.odd_elements import ODD_ELEMENTS
@@ -102,7 +102,7 @@ def test_every_instruction_alone_on_tiny8() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", long_beyond(1, ["base16", "tiny8", "rect", *SEVERAL]))
+@pytest.mark.parametrize("name", long_beyond(1, ["base16", "tiny8", "rect", *OTHER_ENGINES]))
 def test_many_random_programs(name: str) -> None:
     seeds = range(1000, 1067)
     machine = load_machine(name)

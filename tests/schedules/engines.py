@@ -36,12 +36,15 @@ class Comparison:
     columns: tuple[Column, ...]
 
 
+SHIPPED = ("resnet8", "resnet18", "mobilenetv2", "ds-cnn", "autoencoder", "vit-tiny")
+"""The networks on which all shipped machines are compared."""
+
 COMPARISONS: Mapping[str, Comparison] = {
     "sequence16-2vec": Comparison(
         ("bert-tiny", "stories260k", "kwt-1"), (Column("sequence16", is_told=False), Column("sequence16-2vec"))
     ),
     "wide-narrow": Comparison(
-        ("bert-tiny", "stories260k"),
+        ("bert-tiny", "stories260k", *SHIPPED),
         (Column("sequence16", is_told=False), Column("wide-narrow"), Column("sequence16-8")),
     ),
     "base16-2dma": Comparison(
@@ -54,7 +57,7 @@ COMPARISONS: Mapping[str, Comparison] = {
         ),
     ),
     "shipped": Comparison(
-        ("resnet8", "resnet18", "mobilenetv2", "ds-cnn", "autoencoder", "vit-tiny"),
+        SHIPPED,
         (
             Column("base16", is_told=False),
             *(Column(name) for name in ("base16-2dma", "base16-2vec", "dual16", "two16", "quad8")),
@@ -62,7 +65,7 @@ COMPARISONS: Mapping[str, Comparison] = {
         ),
     ),
     "vector-only": Comparison(
-        ("resnet8", "ds-cnn", "autoencoder"),
+        SHIPPED,
         (Column("tiny8", is_told=False), Column("vector-only"), Column("tiny8", ("memories.act.kib=48",))),
     ),
     "equal-area": Comparison(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import onnx
@@ -288,6 +289,23 @@ def test_networks_on_hardware(name: str, isa: str) -> None:
     program = package.compile(int8_network(name), isa, effort=0)
     output = run_simulated(program.machine, bundle_files(program, "net", data_apart=True))
     assert " 0 of " in output and f"{program.profile()['cycles']} cycles" in output
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["ds-cnn", "bert-tiny"])
+def test_networks_with_nodes_on_the_host_on_hardware(name: str) -> None:
+    program = package.compile(int8_network(name), "tiny8", effort=0)
+    assert program.host_nodes
+    assert " 0 of " in run_simulated(program.machine, bundle_files(program, "net", data_apart=True))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["kwt-1", "stories260k-step"])
+def test_all_nodes_of_the_host_have_code(name: str) -> None:
+    program = package.compile(int8_network(name), "tiny8", effort=0)
+    nodes = {node.name for node in program.host_nodes}
+    source = bundle_files(program, "net")["net.c"].decode()
+    assert nodes and all(re.search(rf"^/\* \w+ {re.escape(name)} \*/$", source, re.MULTILINE) for name in nodes)
 
 
 @pytest.mark.long

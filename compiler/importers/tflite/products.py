@@ -12,7 +12,7 @@ from tilewright.compiler.importers.tflite.biases import write_bias
 from tilewright.compiler.importers.tflite.layout import DimensionOrder
 from tilewright.compiler.importers.tflite.operation import OperatorRow, TfliteOperation
 from tilewright.compiler.importers.tflite.windows import read_windows
-from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE
+from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, SHORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,8 @@ def _check_weights(operation: TfliteOperation, source: int, index: int) -> None:
     info, given = operation.tensor(index), operation.tensor(source).dtype
     if info.dtype.name in COMPUTED and info.dtype.name not in BYTES:
         raise operation.error(f"is {info.dtype.name}", index, expected=" or ".join(BYTES))
-    if given.itemsize == 1 and info.dtype.itemsize == 1 and info.dtype != given:
+    is_narrow = info.dtype.name in SHORT and given.kind == "i"
+    if given.itemsize == 1 and info.dtype.itemsize == 1 and info.dtype != given and not is_narrow:
         raise operation.error(f"is {info.dtype.name}", index, expected=f"{given.name}, as the input")
     is_convolution = len(info.shape) == 4
     if (

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import TensorProto, helper
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.content import FileContent
@@ -26,6 +27,8 @@ from tilewright.compiler.importers.tflite.model import (
 )
 from tilewright.compiler.importers.tflite.schema import LIST, count_slots, enumerator, fields_of
 from tilewright.compiler.importers.tflite.variables import CHANGING, resolve_variables
+from tilewright.isa.language.numeric import parse_integer_type
+from tilewright.isa.machine.memory import BYTE_BITS
 from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, SHORT, STORED_TYPES
 
 IDENTIFIER = b"TFL3"
@@ -54,6 +57,9 @@ DTYPES = {
     "RESOURCE": np.dtype(np.void),
 }
 """Element types of the schema that have a numpy type."""
+
+PACKED = {"INT4": helper.tensor_dtype_to_np_dtype(TensorProto.INT4)}
+"""Types of constants whose elements share bytes, the first in the lowest bits."""
 
 
 def is_tflite(content: bytes) -> bool:
@@ -128,7 +134,8 @@ class _TfliteReader:
     def _tensor(self, root: Any, tensor: Any, index: int) -> TensorInfo:
         kind = enumerator("TensorType", tensor.Type())
         info = TensorInfo(index, self._content.text(tensor.Name() or b"") or f"tensor_{index}", (), DEFAULT_TYPE.dtype)
-        if kind not in DTYPES:
+        types = DTYPES if self._is_computed(root, tensor.Buffer()) else {**DTYPES, **PACKED}
+        if kind not in types:
             raise CompileError(
                 str(info), f"element type {kind} has no lowering", expected=", ".join(map(str.upper, COMPUTED))
             )
@@ -137,7 +144,7 @@ class _TfliteReader:
         shape = self._content.indices(tensor.ShapeAsNumpy())
         if len(shape) > MAX_RANK or any(size < 1 for size in shape) or prod(shape) > MAX_ELEMENTS:
             raise CompileError(str(info), f"has the shape {list(shape)[:MAX_RANK]}", expected="fixed, positive sizes")
-        info = replace(info, shape=shape, dtype=DTYPES[kind], is_variable=bool(tensor.IsVariable()))
+        info = replace(info, shape=shape, dtype=types[kind], is_variable=bool(tensor.IsVariable()))
         info = replace(info, quantized=self._quantized(tensor.Quantization(), info))
         return replace(info, value=self._value(root, tensor.Buffer(), info))
 
@@ -154,12 +161,12 @@ class _TfliteReader:
             raise CompileError(str(info), f"has the scale {min(scales)}", expected="positive numbers")
         if len(zeros) == 1:
             zeros *= len(scales)
-        if info.dtype.kind in "iu":
-            limits = np.iinfo(info.dtype)
-            if not all(limits.min <= zero <= limits.max for zero in zeros):
+        if info.dtype.name in STORED_TYPES or info.dtype.kind in "iu":
+            limits = parse_integer_type(info.dtype.name).interval
+            if not all(limits.low <= zero <= limits.high for zero in zeros):
                 raise CompileError(
                     str(info),
-                    f"has a zero point outside {limits.min} … {limits.max}, the range of {info.dtype.name}",
+                    f"has a zero point outside {limits.low} … {limits.high}, the range of {info.dtype.name}",
                 )
         axis = quantization.QuantizedDimension()
         if len(info.shape) == 1:
@@ -174,23 +181,31 @@ class _TfliteReader:
             )
         return Quantized(scales, zeros, axis if len(scales) > 1 else None)
 
-    def _value(self, root: Any, buffer: int, info: TensorInfo) -> NDArray[Any] | None:
-        """A constant's elements; a tensor without data (buffer 0, or an empty one) is not constant."""
+    def _is_computed(self, root: Any, buffer: int) -> bool:
+        """Whether a tensor has no data: buffer 0, or an empty one."""
         if buffer == 0:
-            return None
+            return True
         if buffer >= root.BuffersLength():
             raise IndexError(f"buffer {buffer}")
         if buffer not in self._buffers:
             self._buffers[buffer] = self._data(root.Buffers(buffer))
-        data = self._buffers[buffer]
-        if data is None:
+        return self._buffers[buffer] is None
+
+    def _value(self, root: Any, buffer: int, info: TensorInfo) -> NDArray[Any] | None:
+        """A constant's elements; None for a tensor without data."""
+        if self._is_computed(root, buffer):
             return None
-        expected = prod(info.shape) * info.dtype.itemsize
+        data, count = self._buffers[buffer], prod(info.shape)
+        assert data is not None
+        in_a_byte = BYTE_BITS // STORED_TYPES[info.dtype.name].values.bits if info.dtype.name in SHORT else 1
+        expected = -(-count * info.dtype.itemsize // in_a_byte)
         if len(data) != expected:
             raise CompileError(
                 str(info),
                 f"holds {len(data)} bytes of data; {list(info.shape)} of {info.dtype.name} needs {expected}",
             )
+        if in_a_byte > 1:
+            return _unpacked(data, in_a_byte)[:count].astype(info.dtype).reshape(info.shape)
         return np.frombuffer(data, info.dtype.newbyteorder("<")).astype(info.dtype).reshape(info.shape)
 
     def _data(self, buffer: Any) -> bytes | None:
@@ -304,3 +319,10 @@ def _check_indices(graph: SubgraphInfo, of: str) -> None:
         for index in indices:
             if not 0 <= index < count:
                 raise CompileError(where, f"names tensor {index}; there are {count}")
+
+
+def _unpacked(data: bytes, in_a_byte: int) -> NDArray[np.int8]:
+    """Signed elements that share bytes, the first of each in its lowest bits."""
+    bits = BYTE_BITS // in_a_byte
+    raised = np.frombuffer(data, np.uint8)[:, None] << np.arange(BYTE_BITS - bits, -1, -bits).astype(np.uint8)
+    return (raised.astype(np.uint8).view(np.int8) >> (BYTE_BITS - bits)).ravel()

@@ -22,7 +22,7 @@ from tilewright.compiler.importers.tflite.layout import DimensionOrder, keeps_or
 from tilewright.compiler.importers.tflite.model import Quantized, TensorInfo, TfliteModel
 from tilewright.compiler.importers.tflite.nodes import NodeWriter
 from tilewright.compiler.importers.tflite.states import StateTensor, given, remarks_of_states, results
-from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES
+from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES, SHORT
 
 STATE_TYPES = ("int16",)
 """More element types of what is kept from run to run."""
@@ -161,7 +161,7 @@ class OnnxWriter(NodeWriter):
             return True
         if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
-        if info.dtype.name not in COMPUTED:
+        if info.dtype.name not in (*COMPUTED, *SHORT):
             raise self.error(f"is {info.dtype.name}", index, expected=f"{COMPUTED_NAMES} (or float32)")
         return False
 

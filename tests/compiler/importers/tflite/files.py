@@ -43,6 +43,7 @@ class Tensor:
     value: NDArray[Any] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     is_outside: bool = False  # its data stands behind the flatbuffer
+    kind: str = ""  # the schema's type, where `value` is bytes that hold elements of less
 
     def real(self, integers: NDArray[Any]) -> NDArray[np.float64]:
         """The real values of this tensor's integers."""
@@ -187,7 +188,7 @@ class TfliteFile:
         fields = {"Shape": _numbers(b, tensor.shape, np.int32), "Name": b.CreateString(tensor.name)}
         if quantization is not None:
             fields["Quantization"] = quantization
-        type_ = getattr(tflite.TensorType, TYPES[tensor.dtype])
+        type_ = getattr(tflite.TensorType, tensor.kind or TYPES[tensor.dtype])
         return _table(b, "Tensor", Type=type_, Buffer=buffer, **fields, **tensor.extra)
 
     def _code(self, b: Any, kind: str) -> int:

@@ -47,10 +47,11 @@ def fpga_command(
         require_extra(extra)
     from tilewright.system.bitstream import build
     from tilewright.system.boards import board_of
-    from tilewright.system.flows import flow_of
+    from tilewright.system.flows import flow_of, require_clock
     from tilewright.system.simulated import run_system
 
     found = board_of(board)
+    require_clock(found, clock)
     loaded = load_program(program, isa, set, budget)
     given = None if data is None else read_arrays(data, loaded.require_inputs)
     files = bundle_files(loaded, "network", given, seed)

@@ -24,6 +24,7 @@ class Flow:
     kinds: Mapping[str, str]
     suffix: str  # of the file of constraints
     bitstream: str  # of the file of the bitstream
+    halvings: int | None  # how often the board's clock can be halved, where there is no PLL
     device: Device | None  # whose places may stay empty, so that wires have room
     platform: Callable[[Board], Any]
     clocks: Callable[[Any, Board, float], Any]
@@ -33,6 +34,20 @@ class Flow:
 
 def flow_of(board: Board) -> Flow:
     return FLOWS[board.family]
+
+
+def require_clock(board: Board, clock_mhz: float) -> int:
+    """How often the board's clock is halved; 0 with a PLL. Raises InputError for a clock that it cannot be."""
+    most = flow_of(board).halvings
+    if most is None:
+        return 0
+    found = next((count for count in range(most + 1) if board.clock_mhz / 2**count == clock_mhz), None)
+    if found is None:
+        known = ", ".join(f"{board.clock_mhz / 2**count:g}" for count in range(most + 1))
+        raise InputError(
+            f"{board.name} has no PLL that the tools know; expected a clock of {known} MHz, not {clock_mhz:g}"
+        )
+    return found
 
 
 # -- Lattice ECP5 ------------------------------------------------------------------------------------------------------
@@ -80,24 +95,15 @@ def _gowin_platform(board: Board) -> Any:
 
 
 def _gowin_clocks(platform: Any, board: Board, clock_mhz: float) -> Any:
-    """The board's clock, halved so many times: the tools know no PLL of this device.
-
-    Raises InputError for a clock that it does not become.
-    """
+    """The board's clock, halved so many times: the tools know no PLL of this device."""
     from litex.gen import LiteXModule
     from migen import ClockDomain, Signal
     from migen.genlib.resetsync import AsyncResetSynchronizer
 
-    halvings = next((n for n in range(MOST_HALVINGS + 1) if board.clock_mhz / 2**n == clock_mhz), None)
-    if halvings is None:
-        known = ", ".join(f"{board.clock_mhz / 2**n:g}" for n in range(MOST_HALVINGS + 1))
-        raise InputError(
-            f"{board.name} has no PLL that the tools know; expected a clock of {known} MHz, not {clock_mhz:g}"
-        )
     clocks = LiteXModule()
     clocks.cd_sys = ClockDomain()
     clock, reset = platform.request("clock"), platform.request("reset")
-    for number in range(halvings):
+    for number in range(require_clock(board, clock_mhz)):
         domain = ClockDomain(f"half{number}", reset_less=True)
         halved = Signal(name=f"clock{number}")
         clocks.clock_domains += domain
@@ -122,8 +128,6 @@ def _gowin_pack(netlist: str, options: Sequence[str], constraints: str) -> tuple
 GW5AST = "GW5AST-138C"
 """What the open tools call the device."""
 
-MOST_HALVINGS = 3
-
 FLOWS: Mapping[str, Flow] = {
     "ecp5": Flow(
         synthesise=FAMILIES["ecp5"].synthesise,
@@ -131,6 +135,7 @@ FLOWS: Mapping[str, Flow] = {
         kinds={"TRELLIS_COMB": "LUTs", "TRELLIS_FF": "registers", "MULT18X18D": "multipliers", "DP16KD": "block RAMs"},
         suffix="lpf",
         bitstream="system.bit",
+        halvings=None,
         device=FAMILIES["ecp5"].device,
         platform=_ecp5_platform,
         clocks=_ecp5_clocks,
@@ -143,6 +148,7 @@ FLOWS: Mapping[str, Flow] = {
         kinds={"LUT4": "LUTs", "ALU": "adders", "DFF": "registers", "MULT12X12": "multipliers", "BSRAM": "block RAMs"},
         suffix="cst",
         bitstream="system.fs",
+        halvings=3,
         device=None,
         platform=_gowin_platform,
         clocks=_gowin_clocks,

@@ -12,6 +12,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.search.stand_in import stand_in
 from tilewright.compiler.search.tuning import place_of, recall_chain, remember_chain
 from tilewright.compiler.select.selector import select
+from tilewright.compiler.stripes.chain import row_loop, trip_of
 from tilewright.compiler.stripes.decide import MeasuredStripes
 from tilewright.isa.machine.machine import Machine
 
@@ -30,7 +31,8 @@ class KnownChains:
         """
         key, file = self._key(chain), self.options.tuning
         layers = [nest.name for nest in chain.nests]
-        known = recall_chain(key, self.machine, file)
+        last = chain.nests[-1]
+        known = recall_chain(key, self.machine, file, trip_of(last, row_loop(last)))
         if known is not None:
             return known
         if self.options.fails_on_miss and self.options.effort:

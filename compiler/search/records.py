@@ -174,8 +174,10 @@ def printed_chain(key: str, found: MeasuredStripes, machine: Machine, layers: Se
     return ChainRecord(key, machine.name, made_by, names, rows, channels, *cycles, is_interleaved, copies_edges)
 
 
-def measured_of(record: ChainRecord, machine: Machine) -> MeasuredStripes:
-    """What was found of a chain. Raises WrongRecord."""
+def measured_of(record: ChainRecord, machine: Machine, rows: int) -> MeasuredStripes:
+    """What was found of a chain whose result has so many rows. Raises WrongRecord."""
+    if record.rows is not None and record.rows > rows:
+        raise WrongRecord(f"rows: is {record.rows}; expected 1 to {rows}, or null for a chain that is not cut")
     if record.channels is not None and record.channels % machine.lanes:
         lanes = f"the {machine.lanes} lanes of {machine.name}"
         raise WrongRecord(f"channels: is {record.channels}; expected a multiple of {lanes}, or null for all channels")

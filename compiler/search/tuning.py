@@ -96,19 +96,19 @@ def remember(subject: SearchSubject, tuning: Tuning, file: Path | None) -> None:
     _keep(record, file, lambda own: replace(own, networks=_with(own.networks, record)))
 
 
-def recall_chain(key: str, machine: Machine, file: Path | None) -> MeasuredStripes | None:
-    """What was found of a chain of layers, as `recall`."""
+def recall_chain(key: str, machine: Machine, file: Path | None, rows: int) -> MeasuredStripes | None:
+    """What was found of a chain of layers, as `recall`; its result has so many `rows`."""
     if file is None:
         kept = _in_cache(_CHAIN, key)
         with suppress(WrongRecord):
-            return None if kept is None else measured_of(kept, machine)
+            return None if kept is None else measured_of(kept, machine, rows)
         return None
     found = _found(_read(file).chains, key)
     if found is None:
         return None
     number, record = found
     try:
-        return measured_of(record, machine)
+        return measured_of(record, machine, rows)
     except WrongRecord as error:
         raise _wrong(file, f"chains[{number}] ({', '.join(map(short, record.layers))}): {error}") from error
 

@@ -142,14 +142,20 @@ def test_a_mistake_by_hand_is_named(tmp_path: Path, change: Callable[[Any], obje
     assert str(refused.value) == f"{path}: {fault}; put that right, or delete the record"
 
 
-def test_so_is_one_in_a_chain(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stripes", "fault"),
+    [
+        (Stripes(7, 12), "channels: is 12; expected a multiple of the 8 lanes of tiny8, or null for all channels"),
+        (Stripes(15), "rows: is 15; expected 1 to 14, or null for a chain that is not cut"),
+    ],
+)
+def test_so_is_one_in_a_chain(stripes: Stripes, fault: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
-    remember_chain("b", MeasuredStripes(1000, 900, Stripes(7, 12)), machine("tiny8"), ("expand", "project"), path)
+    remember_chain("b", MeasuredStripes(1000, 900, stripes), machine("tiny8"), ("expand", "project"), path)
     with pytest.raises(FatalError) as refused:
-        recall_chain("b", machine("tiny8"), path)
+        recall_chain("b", machine("tiny8"), path, rows=14)
     assert str(refused.value) == (
-        f"{path}: chains[0] ('expand', 'project'): channels: is 12; expected a multiple of the 8 lanes of tiny8, or "
-        "null for all channels; put that right, or delete the record"
+        f"{path}: chains[0] ('expand', 'project'): {fault}; put that right, or delete the record"
     )
 
 

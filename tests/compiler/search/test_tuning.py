@@ -170,8 +170,8 @@ def test_what_was_found_of_a_chain_is_found_again(tmp_path: Path, file: str | No
     path = None if file is None else tmp_path / file
     remember(subject("a"), FOUND, path)
     remember_chain("b", found, machine("tiny8"), ("expand", "project"), path)
-    assert (recall(subject("a"), path), recall_chain("b", machine("tiny8"), path)) == (FOUND, found)
-    assert recall_chain("c", machine("tiny8"), path) is None
+    assert (recall(subject("a"), path), recall_chain("b", machine("tiny8"), path, 14)) == (FOUND, found)
+    assert recall_chain("c", machine("tiny8"), path, 14) is None
 
 
 @pytest.mark.parametrize("number", FORMER)

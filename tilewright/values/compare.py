@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tilewright.compiler.columns.elements import with_columns_apart
+from tilewright.compiler.stripes.cut import name_uncut
 from tilewright.host.model import HostModel
 from tilewright.host.tensors import dram_image
 from tilewright.isa.program.partitioned import HostSegment, Partitioned
@@ -139,7 +140,7 @@ class _Part:
         self._nests = compiled.selection.program
         self._right: dict[str, Expected] = {}
         self.skipped: dict[str, str] = {}
-        self._sort_out(reference)
+        self._sort_out(reference, {name for node in model.graph.node for name in node.output})
         limits = TensorLimits(model, {*self._right, *(tensor.name for tensor in compiled.program.inputs)})
         self._limit = {name: limits.of(name) for name in self._right}
         self.first: Difference | None = None
@@ -147,18 +148,20 @@ class _Part:
         inputs = {tensor.name: reference[tensor.name] for tensor in compiled.program.inputs}
         isolated = self._distances(dram_image(compiled.program, inputs), right)
         accumulated = self._distances(dram_image(compiled.program, given), {})
-        layers = {nest.result.tensor: nest.name for nest in reversed(self._nests.nests)}
+        layers = {nest.result.tensor: nest.layer or nest.name for nest in reversed(self._nests.nests)}
         self.tensors = [
             TensorComparison(name, layers[name], right[name].size, self._limit[name], isolated[name], accumulated[name])
             for name in isolated
         ]
 
-    def _sort_out(self, reference: Arrays) -> None:
-        """What each tensor should be, or why that is not known."""
+    def _sort_out(self, reference: Arrays, known: Collection[str]) -> None:
+        """What each tensor should be, or why that is not known; `known` are the tensors of the model."""
         hosts = {tensor.name: tensor for tensor in self._nests.outputs}
         held = {place.tensor for place in self._watch.places.values()}
         for name in dict.fromkeys(nest.result.tensor for nest in self._nests.nests):
-            if name not in reference:
+            if name not in reference and name_uncut(name) in known:
+                self.skipped[name_uncut(name)] = "no memory holds all of it: it passes through its layers in stripes"
+            elif name not in reference:
                 self.skipped[name] = "the model has no tensor of this name: the compiler made it"
             elif name not in held:
                 self.skipped[name] = "no memory holds all of it"

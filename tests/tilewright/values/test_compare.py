@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from programs.networks.registry import int8_network
 from tests.compiler.columns.networks import narrow_model
 from tests.compiler.models import random_inputs, small_cnn
+from tests.compiler.stripes.networks import block_model
 from tests.digits import MODEL, images, reference_tensors
 from tilewright.compiler.columns.elements import with_columns_apart
 from tilewright.compiler.nest.interpreter import run_nest_buffers
@@ -175,3 +176,19 @@ def test_blames_who_made_a_word_and_not_who_stored_it() -> None:
     assert found.first.culprit.instruction == index
     stores = [wrong.program.instructions[copy].mnemonic for copy in found.first.culprit.copied_by]
     assert stores == ["store_act"]
+
+
+# -- layers in stripes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_what_lies_in_pieces_is_named_once_and_the_end_of_a_chain_is_compared() -> None:
+    model = block_model(height=24, width=24, channels=96, stride=2)
+    machine = load_machine("dw16", ["memories.act.kib=32"])
+    network, programs = compile_keeping(model.SerializeToString(), machine, FAST)
+    found = compare_values(model, network, programs, random_inputs(model, np.random.default_rng(0)))
+    inner = [f"{name}.q.quantize.out" for name in ("first", "expand", "depthwise")]
+    assert dict(found.skipped) == dict.fromkeys(
+        inner, "no memory holds all of it: it passes through its layers in stripes"
+    )
+    assert [(tensor.layer, tensor.values) for tensor in found.tensors] == [("project", 16 * 12 * 12)]

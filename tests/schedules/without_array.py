@@ -10,7 +10,7 @@ import argparse
 
 from tests.schedules.engines import cycles
 
-NETWORKS = ("resnet8", "ds-cnn", "autoencoder", "kwt-1")
+NETWORKS = ("resnet8", "ds-cnn", "autoencoder", "kwt-1", "mobilenetv2")
 
 WITH, WITHOUT = "tiny8", "vector-only"
 

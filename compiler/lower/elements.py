@@ -95,6 +95,9 @@ def lower_lookup(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     if REAL in operator.attributes and network.polynomials is not None:
         return [_in_pieces(operator, network.polynomials, network)]
     table = operator.attributes["table"].astype(np.int64) - network.offset(operator.outputs[0])
+    of = network.polynomials
+    if of is not None and table.shape == (1 << of.value.bits >> of.below - 1,):
+        return _of_fewer_bits(operator, table, of, network)
     name = network.add_constant(f"{operator.name}.table", np.atleast_2d(table), network.arithmetic.activation)
     looked_up = Expr(Op.LUT, network.values(name), (network.activation("a"),), name="t")
     nest = _elementwise(operator, looked_up, network)
@@ -115,6 +118,34 @@ def _in_pieces(operator: Operator, of: PolynomialFormat, network: LoweringNetwor
     return replace(nest, reads={**nest.reads, **{read: Access(name, (affine(),)) for read, name in tables.items()}})
 
 
+def _of_fewer_bits(
+    operator: Operator, table: NDArray[np.int64], of: PolynomialFormat, network: LoweringNetwork
+) -> list[Nest]:
+    """A function of values with so few bits that a piece has two of them: exact, as a line through both.
+
+    The values are spread out over those of the machine first. Example: of int8, -128 becomes -32,768, and -127 -32,512.
+    """
+    apart = of.value.count // table.size
+    low = network.graph.tensors[operator.inputs[0]].limits[0] - network.offset(operator.inputs[0])
+    centre = low - of.value.interval.low // apart
+    everything = network.unlimited(0)
+    value = rescaled(network.activation("a"), centre, apart, 0, everything, network.from_activations)
+    spread = network.add_buffer(f"{operator.name}.spread", network.shape(operator.inputs[0]))
+    first = replace(_elementwise(operator, value, network), name=spread, result=Access(spread, identity_index()))
+    pairs = table.reshape(-1, 2).astype(np.float64)
+    lines = pairs[:, :1] + (pairs[:, 1:] - pairs[:, :1]) * of.distances / apart
+    key = table.tobytes()
+    if key not in network.functions:
+        found = fitted(lines.ravel(), of)
+        if np.any(computed(found, of, int(table.min()), int(table.max()))[::apart] != table):
+            raise CompileError(operator, f"its function in {of.pieces} pieces is not exact", expected="a smaller range")
+        network.functions[key] = found, _tables(operator, found, of, network)
+    found, tables = network.functions[key]
+    second = _elementwise(operator, expression(found, of, int(table.min()), int(table.max())), network)
+    reads = {read: Access(name, (affine(),)) for read, name in tables.items()}
+    return [first, replace(second, reads={"a": replace(second.reads["a"], tensor=spread), **reads})]
+
+
 def _polynomials(
     operator: Operator,
     exact: NDArray[np.int64],
@@ -131,7 +162,12 @@ def _polynomials(
     network.remarks[f"function of {operator.name}"] = (
         f"in {of.pieces} pieces: of {apart.size:,} values, {np.count_nonzero(apart):,} give a result one step off"
     )
-    return found, {
+    return found, _tables(operator, found, of, network)
+
+
+def _tables(operator: Operator, found: Polynomials, of: PolynomialFormat, network: LoweringNetwork) -> dict[str, str]:
+    """The coefficients as constants, by what the nest reads them as."""
+    return {
         read: network.add_constant(f"{operator.name}.table_{read}", values[None], type_)
         for read, values, type_ in zip(READS, found.coefficients, of.coefficients, strict=False)
     }

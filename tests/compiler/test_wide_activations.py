@@ -21,6 +21,7 @@ from tests.compiler.models import (
 )
 from tests.compiler.pipelines import simulated
 from tests.compiler.wide_activations import meaning, with_wide_activations
+from tests.rings import slow_beyond
 from tests.test_simulator_equals_rtl import assert_equal
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.partition.compile import compile_partitioned
@@ -222,3 +223,18 @@ def test_sums_that_32_bits_do_not_hold_are_the_hosts() -> None:
     found = compile_partitioned(model, MACHINE)
     assert isinstance(found, Partitioned) or not found.instructions
     assert "its sums may reach" in found.host_nodes[0].reason
+
+
+@pytest.mark.parametrize("activation", [np.int8, np.uint8])
+@pytest.mark.parametrize("kind", slow_beyond(1, ["Sigmoid", "Tanh", "Exp", "LeakyRelu", "HardSwish"]))
+def test_functions_of_bytes_are_exact(kind: str, activation: type) -> None:
+    """Every value of eight bits; nothing is the host's."""
+    builder = ModelBuilder(np.random.default_rng(1), activation=activation)
+    x = builder.quantize(builder.input("x", [1, 16, 4, 4]), 0.05)
+    builder.output(builder.quantize(builder.node(kind, [x]), 0.02))
+    model = builder.build()
+    program = compile_model(model, MACHINE)
+    inputs = {"x": np.linspace(-13, 13, 256, dtype=np.float32).reshape(1, 16, 4, 4)}
+    found, meant = simulated(program, inputs), run_onnx(model, inputs)
+    np.testing.assert_array_equal(found["result"], meant["result"])
+    assert "lookup" in {each.mnemonic for each in program.instructions} and len(np.unique(meant["result"])) > 20

@@ -6,15 +6,19 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
-from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
 from tests.codesign.specialise.test_candidates import depthwise
 from tests.compiler.models import random_inputs as inputs_of
 from tests.compiler.pipelines import base16, simulated
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
+from tilewright.api import specialise
+from tilewright.bundle.vector_c import random_inputs
 from tilewright.codesign.explore.space_file import SpaceReader
+from tilewright.codesign.specialise.overlay import machine_file
+from tilewright.codesign.specialise.tables import lines
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model
 from tilewright.host import tensors as host
@@ -25,6 +29,9 @@ from tilewright.isa.program.program import place_regions
 from tilewright.rtl.run import run_rtl_many
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.values import simulate_values
+
+NETWORKS = {"keyword": ("ds-cnn",), "images": ("mobilenetv1-0.25",), "all": ("ds-cnn", "mobilenetv1-0.25")}
+"""The networks of each study that are built; that of all three has the decoder, too."""
 
 STUDIES = {"keyword": "ds-cnn", "images": "mobilenetv1-0.25", "all": "ds-cnn"}
 """A network of each study whose instructions pay."""
@@ -64,17 +71,56 @@ def test_the_space_to_be_verified_is_sound(repository: Path, tmp_path: Path) -> 
     assert [axis.share for axis in space.axes] == [0.1]
 
 
+def network_of(study: str, repository: Path) -> onnx.ModelProto:
+    """The one that runs on the hardware: the decoder for the study of all three."""
+    if study == "all":
+        return onnx.load(repository / "programs/decoder/step_int8.onnx")
+    return int8_network(STUDIES[study])
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("study", ["keyword", "images"])
+@pytest.mark.parametrize("study", STUDIES)
 def test_a_network_of_the_study_on_the_hardware_is_the_simulators(study: str, repository: Path) -> None:
-    """All but what the host does last: the softmax of keyword spotting."""
-    machine, model = machine_of(repository, study), int8_network(STUDIES[study])
-    compiled = compile_partitioned(model, machine)
-    (program,) = compiled.programs if isinstance(compiled, Partitioned) else (compiled,)
-    bases = place_regions(program.limits)
-    dram = host.dram_image(program, random_inputs(model, 0))
+    """All but what the host does, such as the softmax of keyword spotting."""
+    machine = machine_of(repository, study)
+    compiled = compile_partitioned(network_of(study, repository), machine)
+    programs = compiled.programs if isinstance(compiled, Partitioned) else (compiled,)
+    jobs = [(of, host.dram_image(of, random_inputs(of, 0)), place_regions(of.limits)) for of in programs]
 
-    ((state, counters),) = run_rtl_many(machine, [(program, dram, bases)])
+    ran = run_rtl_many(machine, jobs)
 
-    assert_same_bytes(simulate_values(program, dram, bases), state, study)
-    assert_same_counters(simulate_cycles(program, bases), counters, study)
+    for (program, dram, bases), (state, counters) in zip(jobs, ran, strict=True):
+        assert_same_bytes(simulate_values(program, dram, bases), state, study)
+        assert_same_counters(simulate_cycles(program, bases), counters, study)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_command_writes_its_file_again(study: str, repository: Path, tmp_path: Path) -> None:
+    """The file is what the command writes today, and the page has today's cycles."""
+    folder, networks = repository / "programs/specialise", []
+    for name in NETWORKS[study]:
+        networks.append(tmp_path / f"{name}.onnx")
+        networks[-1].write_bytes(int8_network(name).SerializeToString())
+    if study == "all":
+        networks.append(repository / "programs/decoder/step_int8.onnx")
+
+    found = specialise(networks, "base16", control=False, removals=False, clock=False)
+
+    assert machine_file(found, "base16") == (folder / f"{study}.yaml").read_text()
+    page = (folder / f"{study}.html").read_text()
+    for network in found.networks:
+        before, after = (f'data-value="{round(cycles)}"' for cycles in network.cycles)
+        assert network.network in page and before in page and after in page
+
+
+@pytest.mark.long
+def test_nothing_pays_for_the_decoder(repository: Path) -> None:
+    """Its page says why."""
+    decoder = repository / "programs/decoder/step_int8.onnx"
+
+    found = specialise([decoder], "base16", control=False, removals=False, clock=False)
+
+    first, *_ = lines(found)
+    assert first.startswith("Nothing pays on base16 within") and not found.choice.chosen
+    assert escape(first) in (repository / "programs/specialise/decoder.html").read_text()

@@ -18,7 +18,7 @@ instructions:
   channel_products_by_3:
     about: "Sums of products, each channel with weights of its own, 3 words of a window's row in a cycle."
     engine: vec
-    loops: {c: 8, y: 10, x: 10, r: 4, s: 3}
+    loops: {c: 8, y: 10, x: 10, r: 3, s: 2}
     reduce: [r, s]
     from: {a: "3 * act", w: "3 * wgt[c, r, s]"}
     to: {y: "acc[c, y, x]"}

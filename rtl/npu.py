@@ -87,9 +87,10 @@ class Npu(wiring.Component):
             for of, name in zip(self.machine.on_port(port, Direction.IN), channel.engines, strict=True):
                 wiring.connect(m, engines[of.number].request, getattr(channel, f"{name}_request"))
                 wiring.connect(m, getattr(channel, f"{name}_beat"), engines[of.number].beat)
-        for engine, instructions, retires in zip(engines, dispatch.instructions, dispatch.retires, strict=True):
+        queues = zip(self.machine.engines, engines, dispatch.instructions, dispatch.retires, strict=True)
+        for name, engine, instructions, retires in queues:
             wiring.connect(m, instructions, engine.instruction)
-            m.d.comb += [retires.eq(engine.retire), engine.halt.eq(self.halt_of(m, registers, str(engine.engine)))]
+            m.d.comb += [retires.eq(engine.retire), engine.halt.eq(self.halt_of(m, registers, name))]
         for memory in self.machine.memories.values():
             self.build_memory(m, memory, engines, registers, restart)
         self.build_ports(m, reads, stores)

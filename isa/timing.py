@@ -169,8 +169,8 @@ WORDS_A_STAGE = 3
 """Words of a block that one stage makes one value of: their values are narrow."""
 
 
-def operator_stages(node: Expr) -> int:
-    """Pipeline stages of a node.
+def operator_stages(node: Expr, pipeline: Pipeline) -> int:
+    """Pipeline stages of a node, with those that a machine's file adds to a look-up.
 
     Across lanes, one for each level of the tree that halves them: 16 lanes → 4. Over the words of blocks, one for each
     level of a tree that makes one of WORDS_A_STAGE: 3 words → 1, 9 words → 2. A shift by a constant is wires.
@@ -182,7 +182,12 @@ def operator_stages(node: Expr) -> int:
         return max(1, (node.value - 1).bit_length())
     if circuit is Circuit.STEP and node.op.facts.is_shift and node.args[1].op is Op.CONST:
         return CIRCUIT_STAGES[Circuit.WIRES]
-    return CIRCUIT_STAGES[circuit]
+    return CIRCUIT_STAGES[circuit] + (pipeline.table_output if circuit is Circuit.TABLE else 0)
+
+
+def is_wires(node: Expr) -> bool:
+    """Whether a node takes no hardware, so no stage: bits of its argument, or what is given."""
+    return not operator_stages(node, Pipeline())
 
 
 def vec_rows(format: InstructionFormat) -> int:
@@ -209,7 +214,7 @@ def _operands(pipeline: Pipeline) -> int:
 
 
 @cache
-def operator_starts(expr: Expr) -> Mapping[Expr, int]:
+def operator_starts(expr: Expr, pipeline: Pipeline) -> Mapping[Expr, int]:
     """The stage at which each node of a statement in the pipeline takes its arguments: as early as they are there.
 
     With two exceptions, by which operators of different statements are at the same stages, or as far from the end, and
@@ -218,7 +223,7 @@ def operator_starts(expr: Expr) -> Mapping[Expr, int]:
     """
     starts: dict[Expr, int] = {}
     for node in dict.fromkeys(walk(expr)):
-        done = (starts[arg] + operator_stages(arg) + _stages_between(arg, node) for arg in node.args)
+        done = (starts[arg] + operator_stages(arg, pipeline) + _stages_between(arg, node) for arg in node.args)
         first = FIRST_PRODUCT if node.op.facts.circuit is Circuit.PRODUCT else 0
         starts[node] = max([first, *done])
     return starts
@@ -226,7 +231,7 @@ def operator_starts(expr: Expr) -> Mapping[Expr, int]:
 
 def _stages_between(arg: Expr, user: Expr) -> int:
     """Stages that are left between a node's value and its user."""
-    is_free = user.op in (Op.ADD, Op.SUB, Op.SUM, Op.LANES_SUM, Op.WORDS_SUM) or not operator_stages(user)
+    is_free = user.op in (Op.ADD, Op.SUB, Op.SUM, Op.LANES_SUM, Op.WORDS_SUM) or is_wires(user)
     return int(_is_product(arg) and not is_free and user.op.facts.circuit is not Circuit.PRODUCT)
 
 
@@ -234,14 +239,19 @@ def _is_product(node: Expr) -> bool:
     """Whether a value is that of a product, perhaps through wires."""
     if node.op.facts.circuit is Circuit.PRODUCT:
         return True
-    return bool(node.args) and not operator_stages(node) and _is_product(node.args[0])
+    return bool(node.args) and is_wires(node) and _is_product(node.args[0])
 
 
 @cache
-def statement_stages(expr: Expr) -> int:
+def statement_stages(expr: Expr, pipeline: Pipeline) -> int:
     """Pipeline stages from a statement's operands to its value."""
     narrow = in_pipeline(expr)
-    return operator_starts(narrow)[narrow] + operator_stages(narrow)
+    return operator_starts(narrow, pipeline)[narrow] + operator_stages(narrow, pipeline)
+
+
+def format_stages(format: InstructionFormat) -> int:
+    """Those of an instruction's statement, in its engine."""
+    return statement_stages(format.statement.expr, format.engine.pipeline)
 
 
 def vec_stages(machine: Machine, of: Engine | Template = Template.VECTOR) -> int:
@@ -249,12 +259,12 @@ def vec_stages(machine: Machine, of: Engine | Template = Template.VECTOR) -> int
 
     `of`: a vector engine; without one, the most that any of the machine has.
     """
-    return max((statement_stages(format.statement.expr) for format in machine.formats_of(of)), default=0)
+    return max((format_stages(format) for format in machine.formats_of(of)), default=0)
 
 
 def vec_write(format: InstructionFormat) -> int:
     """From the issue of the iteration that finishes a result to the first cycle in which it asks to be written."""
-    return _operands(format.engine.pipeline) + statement_stages(format.statement.expr)
+    return _operands(format.engine.pipeline) + format_stages(format)
 
 
 def can_be_refused(machine: Machine, format: InstructionFormat) -> bool:

@@ -17,8 +17,8 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.datapath_schedule import PipelineEnd, StagePlace, Unit, bind, schedule
 from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
-from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
-from tilewright.rtl.delay import DelayLines
+from tilewright.isa.timing import format_stages, in_pipeline, is_wires, vec_stages
+from tilewright.rtl.delay import DelayLines, delayed
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import PLAIN, element_layout, immediate_places, immediates_layout, integer_shape, stored
 from tilewright.rtl.operators import build_operator, build_reduction
@@ -109,7 +109,7 @@ class VectorDatapath(wiring.Component):
 
 def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[int]]:
     """Positions of the formats whose statement has that many stages, fewest stages first."""
-    stages = [statement_stages(format.statement.expr) for format in formats]
+    stages = [format_stages(format) for format in formats]
     return {count: [i for i, own in enumerate(stages) if own == count] for count in sorted(set(stages))}
 
 
@@ -301,6 +301,8 @@ class _Lane:
         self.m.d.sync += address.eq(chosen)
         low, shape = _place(memory.element, "")
         elements = [element[low : low + shape.width] for element in self.looked_up(unit, memory.element.bits)]
+        registers = self.datapath.engine.pipeline.table_output
+        elements = [delayed(self.m, element, registers, f"{name}_came_{i}") for i, element in enumerate(elements)]
         place = getattr(self.datapath, f"lookup_{unit.memory}_address").word_select(self.lane, len(address))
         self.m.d.comb += place.eq(address)
         if len(elements) == 1:
@@ -335,7 +337,7 @@ class _Lane:
                 if passed is not None and passed[0] <= stage:
                     return self.passed_source(expr, passed[1], stage - passed[0])
                 return self.source(format, expr, stage)
-        if not operator_stages(expr):
+        if is_wires(expr):
             key, value = self.found(position, expr.args[0], stage)
             return (expr.op, expr.args[1:], expr.range, key), _in_shape(_wires(expr, value), integer_shape(expr.range))
         done, output = self.units[position, expr]
@@ -378,7 +380,7 @@ class _Lane:
             element, expr = format.destination.element, format.statement.expr
             if element.bits < high:
                 continue
-            value = self.value(position, in_pipeline(expr), statement_stages(expr))
+            value = self.value(position, in_pipeline(expr), format_stages(format))
             shape = _place(element, "")[1]
             key = ("stored", id(value), shape, element.bits, low, high)
             choices.append((position, self.values.setdefault(key, stored(_in_shape(value, shape), element)[low:high])))

@@ -1,7 +1,7 @@
 """Registers that are written only while something is in flight, so that synthesis can stop their clock in between.
 
-The hardware says when, as an enable. A chip gets a clock gate for each (`codesign/price/clock_gates.py` counts them),
-an FPGA uses the enables that its flip-flops have, and a simulator sees nothing but registers that keep their value.
+The hardware says when, as an enable. A chip gets a clock gate for each of them (`codesign/price/clock_gates.py`), an
+FPGA uses the enables that its flip-flops have, and a simulator sees nothing but registers that keep their value.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.templates.vector_walk import is_same_in_all_lanes, multiplied_by_element, vector_walk
 from tilewright.isa.timing import (
     can_be_refused,
+    format_stages,
     memory_read,
-    statement_stages,
     vec_operands,
     vec_results,
     vec_stages,
@@ -157,7 +157,7 @@ class VectorEngine(wiring.Component):
         newest_after = Signal(max(1, last), name="newest_after")
         with m.Switch(walker.walk):
             for position, format in enumerate(self.formats):
-                stages = statement_stages(format.statement.expr)
+                stages = format_stages(format)
                 with m.Case(position):
                     m.d.comb += own.eq((1 << stages) - 1)
                     m.d.comb += is_behind.eq(~newest_after[stages] if stages < last else 1)

@@ -40,7 +40,7 @@ from tilewright.isa.language.statement import Statement
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import statement_stages
+from tilewright.isa.timing import format_stages
 from tilewright.rtl.datapath import VectorDatapath, source_bits
 from tilewright.simulator import interpreter
 from tilewright.simulator.interpreter import evaluate
@@ -200,7 +200,7 @@ def check_datapath(seed: int, count: int = BATCH) -> None:
             await ctx.tick()
             cycle += 1
 
-        for of in sorted(formats, key=lambda of: statement_stages(of.statement.expr)):
+        for of in sorted(formats, key=lambda of: format_stages(of)):
             for _ in range(GROUPS):
                 immediates = random_immediates(rng)
                 group = [random_sources(rng) for _ in range(LENGTH if of.reduce_loops else 1)]
@@ -213,7 +213,7 @@ def check_datapath(seed: int, count: int = BATCH) -> None:
                         ctx.set(getattr(datapath, f"source_{slot}"), word)
                     if position == len(group) - 1:
                         value = interpreted(of.statement, group, immediates)
-                        expected[cycle + statement_stages(of.statement.expr)] = of.statement.text, value
+                        expected[cycle + format_stages(of)] = of.statement.text, value
                     await step()
         ctx.set(datapath.valid, 0)
         for _ in range(max(expected, default=cycle) + 1 - cycle):
@@ -244,7 +244,7 @@ def in_hardware(machine: Machine, cases: Sequence[Case]) -> list[list[list[int]]
     slots = [f"source_{slot}" for slot in range(len(source_bits(machine, vector_of(machine))))]
     cycles: list[dict[str, int]] = []
     leaves_at: dict[tuple[int, int, int], int] = {}
-    stages = [statement_stages(of.statement.expr) for of in formats]
+    stages = [format_stages(of) for of in formats]
     for position in sorted(range(len(formats)), key=stages.__getitem__):
         of, case = formats[position], cases[position]
         held = {"format": position, "immediates": pack_immediates(of, case.immediates, formats), "valid": 1}

@@ -84,6 +84,14 @@ def test_a_register_behind_the_banks_is_a_cycle_of_each_latency() -> None:
     assert timing.vec_write(later.format("copy")) == timing.vec_write(base.format("copy")) + 1
 
 
+def test_a_register_behind_tables_is_a_cycle_of_what_looks_up() -> None:
+    base, later = (load_machine("vector16", [f"pipeline.table_output={stages}"]) for stages in (0, 1))
+    more = {name for name in base.formats if base.format(name).engine.name == "vec"}
+    more = {name for name in more if timing.vec_write(later.format(name)) != timing.vec_write(base.format(name))}
+    assert more == {name for name, format in base.formats.items() if format.tables}
+    assert {timing.vec_write(later.format(name)) - timing.vec_write(base.format(name)) for name in more} == {1}
+
+
 def test_a_stage_that_is_none_is_refused() -> None:
     with pytest.raises(IsaError, match=r"pipeline\.memory_output: 2 is out of range; expected 0 to 1$"):
         load_machine("tiny8", ["pipeline.memory_output=2"])

@@ -197,7 +197,13 @@ def _(part: VectorDatapath) -> Hashable:
     tables = [(memory.name, memory.address_bits, memory.element) for memory in found]
     widths = (
         *(engine.vector.lanes, engine.vector.parts, source_bits(machine, engine)),
-        *(table_address_bits(machine, engine), result_bits(machine, engine), tables, machine.clock_gating),
+        *(
+            table_address_bits(machine, engine),
+            result_bits(machine, engine),
+            tables,
+            machine.clock_gating,
+            engine.pipeline,
+        ),
     )
     formats = [
         (of.mnemonic, of.opcode, of.sources, of.destination, of.immediates, of.has_accumulate, of.statement)

@@ -69,6 +69,11 @@ def aimed(price: Price, target_mhz: float) -> Aim:
     return Aim(target_mhz, clock, corners, choice.efforts, memories, _logic_um2(price, hardware, choice), remedies)
 
 
+NO_KEY = "no key of the machine's file"
+
+TABLE_OUTPUT = "pipeline.table_output: 1, which gives an element that is looked up a cycle of its own"
+
+
 def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -> str:
     """What of a machine's file would shorten a path that takes longer than the period, in words."""
     name = unit.start.partition(".")[0]
@@ -76,12 +81,14 @@ def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -
         soonest = _soonest(machine, process, name)
         if soonest > period:
             return f"none: no macro gives a word within {period:.2f} ns; the soonest takes {soonest:.2f}"
-        if not machine.pipeline.memory_output and name not in machine.table_memories:
+        if name in machine.table_memories:
+            return NO_KEY if machine.pipeline.table_output else TABLE_OUTPUT
+        if not machine.pipeline.memory_output:
             return "pipeline.memory_output: 1, which gives a word a cycle of its own"
         return f"more banks of {name}, which are smaller macros, or fewer readers of it"
     if not machine.pipeline.halt and (unit.start == "running" or unit.unit in ("run control", "counters")):
         return "pipeline.halt: 1, which registers what run control tells each unit, and what that shows it"
-    return "no key of the machine's file"
+    return NO_KEY
 
 
 def _macros(fastest: MachinePaths, machine: Machine, process: Process, period: float) -> tuple[HardwareChoices, Clock]:

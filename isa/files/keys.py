@@ -91,6 +91,11 @@ PIPELINE_KEYS = {
         "Registers behind each bank, before a word is chosen of those of several; 0 if left out.",
         is_needed=False,
     ),
+    "table_output": Key(
+        WholeNumber(0, 1),
+        "Registers behind each memory of tables, before a lane computes with the element; 0 if left out.",
+        is_needed=False,
+    ),
     "halt": Key(
         WholeNumber(0, 1),
         "Registers between run control and each unit: for what halts it, its faults and its counts; 0 if left out.",

@@ -10,4 +10,5 @@ class Pipeline:
     """Further stages by the names of their keys: 0 where the file says nothing. `isa/timing.py` says what they cost."""
 
     memory_output: int = 0  # behind each bank, before one is chosen of several
+    table_output: int = 0  # behind each memory of tables, before a lane computes with what it looked up
     halt: int = 0  # before what holds each unit, and behind the faults and the activity that it shows

@@ -15,7 +15,7 @@ from tilewright.isa.language.facts import Circuit, Sharing
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.timing import in_pipeline, operator_stages, operator_starts, statement_stages
+from tilewright.isa.timing import format_stages, in_pipeline, is_wires, operator_stages, operator_starts
 
 
 class PipelineEnd(Enum):
@@ -44,12 +44,13 @@ class Operation:
     expr: Expr  # in the statement as `timing.in_pipeline` has it
     stage: int
     before_result: int  # stages from there to the result
+    stages: int  # from its arguments to its value
     memory: str = ""  # of an operator that reads one
 
     @property
     def done_stage(self) -> int:
         """The stage at which the value is in its unit's output register."""
-        return self.stage + operator_stages(self.expr)
+        return self.stage + self.stages
 
     @property
     def places(self) -> tuple[StagePlace, StagePlace]:
@@ -89,7 +90,7 @@ class Unit:
     @property
     def stages(self) -> int:
         """From its arguments to its value."""
-        return operator_stages(self.operations[0].expr)
+        return self.operations[0].stages
 
     @property
     def range(self) -> Interval:
@@ -104,11 +105,10 @@ class Unit:
 def schedule(formats: Sequence[InstructionFormat]) -> tuple[Operation, ...]:
     """Every operator of every statement, once."""
     return tuple(
-        Operation(position, expr, start, stages - start, _memory(format, expr))
+        Operation(position, expr, start, format_stages(format) - start, stages, _memory(format, expr))
         for position, format in enumerate(formats)
-        for stages in (statement_stages(format.statement.expr),)
-        for expr, start in operator_starts(in_pipeline(format.statement.expr)).items()
-        if operator_stages(expr)
+        for expr, start in operator_starts(in_pipeline(format.statement.expr), format.engine.pipeline).items()
+        if (stages := operator_stages(expr, format.engine.pipeline))
     )
 
 
@@ -203,7 +203,7 @@ def _waiting(unit: Unit, units: Sequence[Unit]) -> Iterator[UnusedAdder]:
 
 def _without_wires(expr: Expr) -> Expr:
     """The node whose bits a value consists of."""
-    return _without_wires(expr.args[0]) if expr.args and not operator_stages(expr) else expr
+    return _without_wires(expr.args[0]) if expr.args and is_wires(expr) else expr
 
 
 def _unit(operations: Sequence[Operation], place: StagePlace | None = None) -> Unit:

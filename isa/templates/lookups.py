@@ -15,7 +15,8 @@ def table_violations(formats: Sequence[InstructionFormat], memories: Mapping[str
     """(mnemonic, what is wrong) of instructions that cannot share a memory with the lookups in it."""
     first: dict[str, tuple[InstructionFormat, int]] = {}
     for format in formats:
-        for node, stage in operator_starts(in_pipeline(format.statement.expr)).items() if format.tables else ():
+        starts = operator_starts(in_pipeline(format.statement.expr), format.engine.pipeline) if format.tables else {}
+        for node, stage in starts.items():
             if node.op is not Op.LUT:
                 continue
             name = format.operand(node.name).memory

@@ -18,7 +18,7 @@ from tilewright.isa.templates.datapath_schedule import bind, schedule
 from tilewright.isa.templates.facet import Facet
 from tilewright.isa.templates.systolic import systolic_weights
 from tilewright.isa.templates.work import BlockAccess, Task, Work
-from tilewright.isa.timing import pipeline_nodes, statement_stages, vec_beats, vec_rows, vec_write
+from tilewright.isa.timing import format_stages, pipeline_nodes, vec_beats, vec_rows, vec_write
 
 _RESULTS = Key(
     WholeNumber(1, 64),
@@ -58,7 +58,7 @@ class VectorFacet(Facet):
         return machine.lanes
 
     def stages(self, format: InstructionFormat) -> int:
-        return statement_stages(format.statement.expr)
+        return format_stages(format)
 
     def row_by_row(self, format: InstructionFormat) -> Operand | None:
         return None if format.statement.dot is None else systolic_weights(format)

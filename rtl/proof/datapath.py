@@ -14,7 +14,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.datapath_schedule import Unit
 from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
-from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
+from tilewright.isa.timing import format_stages, in_pipeline, is_wires, vec_stages
 from tilewright.rtl.datapath import VectorDatapath, result_element_bits
 from tilewright.rtl.layout import immediate_places
 from tilewright.rtl.proof.lane_tree import COMBINE, prove_lane_trees
@@ -97,7 +97,7 @@ class _Question:
         self.format = lane.formats[position]
         self.expr = in_pipeline(self.format.statement.expr)
         self.leaves = vec_stages(lane.machine, lane.engine)
-        self.enters = self.leaves - statement_stages(self.format.statement.expr)
+        self.enters = self.leaves - format_stages(self.format)
         self.fixed: dict[tuple[str, int], int | z3.BitVecRef] = {
             ("format", self.enters): position,
             ("valid", self.enters): 1,
@@ -121,7 +121,7 @@ class _Question:
         return [*goals, Goal("the result", list(self.given), equal)]
 
     def operators(self) -> list[Expr]:
-        return [node for node in dict.fromkeys(walk(self.expr)) if operator_stages(node)]
+        return [node for node in dict.fromkeys(walk(self.expr)) if not is_wires(node)]
 
     def operator_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
         if node.op in ACROSS_LANES:
@@ -183,15 +183,21 @@ class _Question:
     def lookup_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
         """The memory gives an element of each part of a word, and the lane takes that of the iteration's part."""
         unit, cycle = self.unit_of(node), self.done_cycle(node)
-        address = self.run.at(f"lookup_{unit.memory}_address", cycle - 1)
+        came = cycle - self.table_registers
+        address = self.run.at(f"lookup_{unit.memory}_address", came - 1)
         found = [elements_of(self.lane.machine, unit.memory, part)(address) for part in range(self.parts)]
-        self.given.append(self.run.at(f"lookup_{unit.memory}_data", cycle) == z3.Concat(*reversed(found)))
+        self.given.append(self.run.at(f"lookup_{unit.memory}_data", came) == z3.Concat(*reversed(found)))
         register = as_integer(self.run.at(self.register(node), cycle), unit.range.is_signed)
         value = meaning.of(node)
         claim = z3.And(register == value, within(value, node.range))
         goal = Goal(f"the value of {node}", list(self.given), claim)
         self.given.append(claim)
         return [goal]
+
+    @property
+    def table_registers(self) -> int:
+        """Between a memory of tables and what computes with its elements."""
+        return self.lane.engine.pipeline.table_output
 
     @property
     def parts(self) -> int:
@@ -201,13 +207,13 @@ class _Question:
     def answer(self, node: Expr, name: str, cycle: int) -> None:
         """The memory gives what it holds, which may be anything, for the address of the cycle before."""
         memory = self.unit_of(node).memory
-        address = self.run.at(f"lookup_{memory}_address", cycle - 1)
+        address = self.run.at(f"lookup_{memory}_address", cycle - self.table_registers - 1)
         self.fix(node, name, cycle, elements_of(self.lane.machine, memory)(address))
 
     def fix(self, node: Expr, name: str, cycle: int, value: z3.BitVecRef) -> None:
         """Give a node's register a value; of a lookup, the lowest bits of the element that its lane gets."""
         if node.op is Op.LUT:
-            memory = self.unit_of(node).memory
+            memory, cycle = self.unit_of(node).memory, cycle - self.table_registers
             name, low = f"lookup_{memory}_data", self.number * self.lane.machine.memories[memory].element.bits
             size, high = self.run.hardware.nets[name].size(), low + value.size()
             others = z3.BitVec(f"{name} beside it, {cycle}", size)
@@ -276,7 +282,7 @@ class _Question:
         """No other iteration gives a result together with this one."""
         apart = []
         for position, other in enumerate(self.lane.formats):
-            cycle = self.leaves - statement_stages(other.statement.expr)
+            cycle = self.leaves - format_stages(other)
             if cycle != self.enters:
                 meets = z3.And(self.run.holds("valid", cycle), self.run.at("format", cycle) == position)
                 apart.append(z3.Not(meets))

@@ -20,7 +20,7 @@ from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.datapath_schedule import PipelineEnd, StagePlace, bind, schedule
-from tilewright.isa.timing import statement_stages
+from tilewright.isa.timing import format_stages
 from tilewright.rtl.datapath import VectorDatapath, immediates_bits
 from tilewright.rtl.layout import immediate_places
 
@@ -160,7 +160,7 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
     async def send(ctx: Any, of: InstructionFormat, cycle: int) -> int:
         immediates = {name: random_integer(type_, seed) for name, type_ in of.immediates.items()}
         length = seed.randint(1, 5) if of.reduce_loops else 1
-        while cycle + statement_stages(of.statement.expr) <= max(expected, default=-1):  # no overtaking
+        while cycle + format_stages(of) <= max(expected, default=-1):  # no overtaking
             cycle = await step(ctx, cycle)
         group = [Iteration(machine, of, immediates, seed) for _ in range(length)]
         ctx.set(datapath.format, formats.index(of))
@@ -181,7 +181,7 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
                     for lane in lanes
                 ]
                 text = f"{of.statement.text} at cycle {cycle}"
-                expected[cycle + statement_stages(of.statement.expr)] = text, values, stored_bits
+                expected[cycle + format_stages(of)] = text, values, stored_bits
             cycle = await step(ctx, cycle)
             ctx.set(datapath.valid, 0)
             while seed.random() < 0.2:

@@ -65,6 +65,10 @@ def test_equals_a_short_statement_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic).counterexample == ""
 
 
+def test_equals_a_look_up_behind_a_register_for_all_inputs() -> None:
+    assert proof_of("lookup", load_machine("base16", ["pipeline.table_output=1"])).counterexample == ""
+
+
 @pytest.mark.parametrize("mnemonic", ["exponent", "mantissa"])
 def test_equals_a_statement_that_counts_leading_zeros_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic, WITH_CLZ).counterexample == ""

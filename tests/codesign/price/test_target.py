@@ -112,8 +112,13 @@ def test_asks_for_a_register_behind_the_banks_once() -> None:
     before, after = (target.remedy(machine, PROCESS, unit, 3.5) for machine in (MACHINE, later))
     assert before == "pipeline.memory_output: 1, which gives a word a cycle of its own"
     assert after == "more banks of act, which are smaller macros, or fewer readers of it"
+
+
+def test_asks_for_a_register_behind_tables_once() -> None:
     table = UnitClock("behind", 3.9, "lut.lane0 data", "behind.word", "")
-    assert "memory_output" not in target.remedy(MACHINE, PROCESS, table, 3.5)
+    later = load_machine("base16-1p", ["pipeline.table_output=1"])
+    assert target.remedy(MACHINE, PROCESS, table, 3.5).partition(",")[0] == "pipeline.table_output: 1"
+    assert target.remedy(later, PROCESS, table, 3.5) == "no key of the machine's file"
 
 
 def test_asks_for_registers_in_run_control_once() -> None:

@@ -23,7 +23,7 @@ from tilewright.isa.language.operations import OPERATIONS, Op, combining
 from tilewright.isa.language.statement import WORDS, Statement, parse_statement
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.mathematics import statement_mathematics
-from tilewright.isa.timing import operator_stages
+from tilewright.isa.timing import is_wires
 from tilewright.rtl.proof.meaning import Meaning, integer
 from tilewright.simulator.interpreter import Lane, evaluate
 from tilewright.simulator.statement_arrays import ArrayStatement, StatementFacts, working_type
@@ -103,7 +103,7 @@ def test_is_read_back_from_the_text_of_a_nest(op: Op) -> None:
 
 @pytest.mark.parametrize("op", IN_LANES, ids=word_of)
 def test_is_timed(op: Op) -> None:
-    assert (operator_stages(statement(op).expr) > 0) == (op.facts.circuit is not Circuit.WIRES)
+    assert (not is_wires(statement(op).expr)) == (op.facts.circuit is not Circuit.WIRES)
 
 
 @pytest.mark.parametrize("op", SAID, ids=word_of)

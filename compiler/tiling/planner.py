@@ -20,11 +20,11 @@ from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.plan import Plan, memory_read, read_in_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
-from tilewright.compiler.tiling.room import Room, limited
+from tilewright.compiler.tiling.room import Room, limited, longest_piece
 from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.surroundings import ALONE, IN_A_NETWORK, Surroundings
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
-from tilewright.compiler.vectors import longest_buffer, vector_blocks
+from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.program.program import Layer
 from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 
@@ -182,7 +182,7 @@ class Planner:
             memory = self._memories[self._home(tensor)]
             is_at_home = memory.name == self._memory or tensor in self._sums
             is_elsewhere = not is_at_home or tensor in matrices or tensor in self._options.off_chip
-            longest = memory.stretch_words if tensor in in_banks else longest_buffer(memory, layout.group)
+            longest = longest_piece(memory, layout.group, tensor in in_banks)
             if is_elsewhere or layout.words > longest:
                 residency = residency.without(tensor, self._live)
         return residency
@@ -261,8 +261,9 @@ class Planner:
         for memory in self._memories.values():
             alignment = alignments.get(memory.name, 1)
             free = memory.depth - taken * (memory.name == self._memory) - sums * (memory.name in of_sums)
-            longest = memory.stretch_words if memory.name in in_banks else longest_buffer(memory, alignment)
-            room[memory.name] = Room(free, longest, alignment)
+            is_in_bank = memory.name in in_banks
+            longest = longest_piece(memory, alignment, is_in_bank)
+            room[memory.name] = Room(free, longest, alignment, is_in_bank)
         return room
 
     def _shape(self, position: int, residency: Residency) -> NestShape:

@@ -19,16 +19,25 @@ from tilewright.isa.machine.memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What tiles may take of a memory: `free` words in all, at most `longest` in one piece of aligned groups."""
+    """What tiles may take of a memory: `free` words in all, at most `longest` in one piece of aligned groups.
+
+    `is_in_bank`: a piece lies in one bank.
+    """
 
     free: int
     longest: int
     alignment: int = 1
+    is_in_bank: bool = False
 
     @property
     def most(self) -> int:
         """The most that one tile may take if a second one need not fit beside it."""
         return min(self.free, self.longest)
+
+
+def longest_piece(memory: Memory, alignment: int, is_in_bank: bool) -> int:
+    """The longest piece of aligned groups of a memory, in one bank or across them."""
+    return memory.stretch_words if is_in_bank else longest_buffer(memory, alignment)
 
 
 def limited(machine: Machine, options: TilingOptions) -> dict[str, Memory]:
@@ -69,7 +78,7 @@ def _depth_for(memory: Memory, room: Room, wanted: int) -> int:
     depth = memory.depth + -(-lacking // memory.banks) * memory.banks
     while (
         room.free + depth - memory.depth < wanted
-        or longest_buffer(replace(memory, depth=depth), room.alignment) < wanted
+        or longest_piece(replace(memory, depth=depth), room.alignment, room.is_in_bank) < wanted
     ):
         depth += memory.banks
     return depth

@@ -123,7 +123,8 @@ def _of_fewer_bits(
 ) -> list[Nest]:
     """A function of values with so few bits that a piece has two of them: exact, as a line through both.
 
-    The values are spread out over those of the machine first. Example: of int8, -128 becomes -32,768, and -127 -32,512.
+    The values are spread out over those of the machine first. Example: of eight bits in sixteen, -128 becomes -32,768,
+    and -127 becomes -32,512.
     """
     apart = of.value.count // table.size
     low = network.graph.tensors[operator.inputs[0]].limits[0] - network.offset(operator.inputs[0])

@@ -321,8 +321,8 @@ def _check_indices(graph: SubgraphInfo, of: str) -> None:
                 raise CompileError(where, f"names tensor {index}; there are {count}")
 
 
-def _unpacked(data: bytes, in_a_byte: int) -> NDArray[np.int8]:
+def _unpacked(data: bytes, in_a_byte: int) -> NDArray[np.signedinteger]:
     """Signed elements that share bytes, the first of each in its lowest bits."""
     bits = BYTE_BITS // in_a_byte
     raised = np.frombuffer(data, np.uint8)[:, None] << np.arange(BYTE_BITS - bits, -1, -bits).astype(np.uint8)
-    return (raised.astype(np.uint8).view(np.int8) >> (BYTE_BITS - bits)).ravel()
+    return (raised.astype(np.uint8).view(np.byte) >> (BYTE_BITS - bits)).ravel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +108,9 @@ class _Reset:
         self._end = 0
         self._askers: list[int] = []  # the engine of each requester
         self.machine = np.zeros(1, _record(machine))
+        of_kinds = machine.fact(_of_kinds)
         for kind in sorted(KINDS, key=TURNS.index):
-            for row, engine in enumerate(_of_kind(machine, kind)):
+            for row, engine in enumerate(of_kinds[kind]):
                 self._fill_engine(machine, engine, kind, row)
         figures = _figures(program, len(self._askers)) | ({} if ideal is None else ideal.figures(machine))
         columns = instruction_columns(machine)
@@ -133,14 +135,32 @@ class _Reset:
 
     def _fill_engine(self, machine: Machine, engine: Engine, kind: str, row: int) -> None:
         """Both of an engine's rows: among all engines, and among those of its kind."""
-        facet, number = facet_of(engine.template), engine.number
+        number, reset = engine.number, machine.fact(_engines_after_reset)[engine.name]
         at_order = self._place(np.flatnonzero(self.code[:, ENGINE] == number))
         own = {"queue_depth": engine.queue_depth, "kind": KINDS.index(kind), "row": row, "at_order": at_order}
         _fill(self.machine[0][ENGINES][number], own)
-        places = {f"at_{name}": self._place(ring) for name, ring in facet.rings(machine, engine).items()}
-        own = {"number": number, "requester": len(self._askers), **facet.settings(machine, engine)}
+        places = {f"at_{name}": self._place(ring) for name, ring in reset.rings.items()}
+        own = {"number": number, "requester": len(self._askers), **reset.settings}
         _fill(self.machine[0][kind][row], own | places)
-        self._askers += [number] * facet.requesters(machine, engine)
+        self._askers += [number] * reset.requesters
+
+
+@dataclass(frozen=True, slots=True)
+class _EngineReset:
+    """What a row of an engine is filled with, as its facet says, and how many requesters it has."""
+
+    settings: Mapping[str, int]
+    rings: Mapping[str, NDArray[np.int64]]
+    requesters: int
+
+
+def _engines_after_reset(machine: Machine) -> Mapping[str, _EngineReset]:
+    """What follows for each engine, by name, from the machine alone."""
+    return {
+        name: _EngineReset(of.settings(machine, engine), of.rings(machine, engine), of.requesters(machine, engine))
+        for name, engine in machine.engines.items()
+        for of in [facet_of(engine.template)]
+    }
 
 
 def _record(machine: Machine) -> np.dtype[np.void]:
@@ -158,12 +178,16 @@ def _room(machine: Machine) -> dict[str, int]:
 
 def _counts(machine: Machine) -> dict[str, int]:
     """How many engines there are, of each kind and of all, and how many ports."""
-    of_kinds = {kind: len(_of_kind(machine, kind)) for kind in KINDS}
+    of_kinds = {kind: len(engines) for kind, engines in machine.fact(_of_kinds).items()}
     return {ENGINES: len(machine.engines), PORTS: machine.dram.ports, **of_kinds}
 
 
-def _of_kind(machine: Machine, kind: str) -> list[Engine]:
-    return [engine for engine in machine.engines.values() if facet_of(engine.template).kind(engine) == kind]
+def _of_kinds(machine: Machine) -> Mapping[str, list[Engine]]:
+    """The engines of each kind, in file order."""
+    found: dict[str, list[Engine]] = {kind: [] for kind in KINDS}
+    for engine in machine.engines.values():
+        found[facet_of(engine.template).kind(engine)].append(engine)
+    return found
 
 
 def _fill(row: np.void, values: Mapping[str, int]) -> None:
@@ -189,7 +213,7 @@ def _figures(program: Program, requesters: int) -> dict[str, int]:
         "requesters": requesters,
         "loops": nest_depth(machine),
         **{f"{name}_count": count for name, count in _counts(machine).items()},
-        "one_port_banks": int(one_port_of_banks(machine).sum()),
+        "one_port_banks": int(machine.fact(one_port_of_banks).sum()),
         "words": sum(memory.depth for memory in machine.memories.values()),
         "instructions": len(program.instructions),
         "read_slots": bursts[Direction.IN] + machine.fetch_beats + 2,
@@ -208,9 +232,9 @@ def _rings(
     }
     return {name: np.zeros(size, np.int64) for name, size in sizes.items()} | {
         "asker": np.array(askers, np.int64),
-        "port_of_word": bank_of_words(machine),
+        "port_of_word": machine.fact(bank_of_words),
         "written_at": np.full(ports, -1, np.int64),
-        "one_port": one_port_of_banks(machine),
+        "one_port": machine.fact(one_port_of_banks),
         "given_to": np.zeros(ports, np.int64),
         "asked_at": np.full(ports, -1, np.int64),
         "read_turn": np.full(ports, len(askers) - 1, np.int64),  # the final requester, as after reset

@@ -17,6 +17,10 @@ from tilewright.simulator.templates.table import facet_of
 
 def instruction_columns(machine: Machine) -> dict[str, int]:
     """Where the parts of a row begin whose width follows from the machine, and the row's `width`."""
+    return dict(machine.fact(_instruction_columns))
+
+
+def _instruction_columns(machine: Machine) -> Mapping[str, int]:
     loops, operands = nest_depth(machine), max(MOST_FIXED_OPERANDS, machine.vector_sources() + 1)
     trips = FIXED + len(machine.engines)
     is_reduce = trips + loops

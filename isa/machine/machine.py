@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from html import escape
+from typing import Any, TypeVar
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import Rounding
@@ -19,6 +20,8 @@ from tilewright.isa.machine.pipeline import Pipeline
 from tilewright.isa.machine.products import continues
 from tilewright.isa.machine.shown import html_table
 from tilewright.isa.machine.twins import Twin, find_twins
+
+Fact = TypeVar("Fact")
 
 USUAL_FETCH_BEATS = 64
 """Beats of program that fetch holds, where the machine's file says nothing else."""
@@ -95,6 +98,17 @@ class Machine:
     def of(self, template: Template) -> tuple[Engine, ...]:
         """The engines of a kind, in file order."""
         return tuple(engine for engine in self.engines.values() if engine.template is template)
+
+    def fact(self, find: Callable[[Machine], Fact]) -> Fact:
+        """What a function finds of the machine, found once: for what each run of a program asks."""
+        if find not in self._facts:
+            self._facts[find] = find(self)
+        found: Fact = self._facts[find]
+        return found
+
+    @cached_property
+    def _facts(self) -> dict[Callable[[Machine], Any], Any]:
+        return {}
 
     def dma(self, direction: Direction) -> tuple[Engine, ...]:
         """The DMA engines of a direction, in file order."""

@@ -21,6 +21,10 @@ Numbers = NDArray[np.object_]
 
 def nest_depth(machine: Machine) -> int:
     """The most loops that an instruction is walked over."""
+    return machine.fact(_nest_depth)
+
+
+def _nest_depth(machine: Machine) -> int:
     return max(len(vector_walk(format).loops) for format in machine.formats.values())
 
 

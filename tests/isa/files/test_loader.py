@@ -89,7 +89,7 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
         (
             "colour: red\n",
             "m.yaml:2:9: unknown key 'colour'; expected name, about, parameters, rounding, array, lanes, wait_bits, "
-            "dram, fetch_beats, counters, pipeline, memories, engines, instructions, copies",
+            "dram, fetch_beats, counters, pipeline, clock_gating, memories, engines, instructions, copies",
         ),
         (
             "memories:\n  act: {kibs: 3}\n",

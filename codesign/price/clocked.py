@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.units import UNITS
-from tilewright.codesign.templates.facet import Work
+from tilewright.codesign.templates.facet import LayerWork
 from tilewright.codesign.templates.table import facet_of
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.engine import Direction
@@ -49,13 +49,13 @@ def clocked(price: Price, instructions: Sequence[Instruction], cycles: int) -> C
     return Clocked(flip_flops, gates)
 
 
-def _work(machine: Machine, engine: str, instructions: Sequence[Instruction], cycles: int) -> Work:
+def _work(machine: Machine, engine: str, instructions: Sequence[Instruction], cycles: int) -> LayerWork:
     own = tuple(each for each in instructions if each.engine.name == engine)
-    return Work(own, sum(moved_bytes(each, machine) for each in own), cycles)
+    return LayerWork(own, sum(moved_bytes(each, machine) for each in own), cycles)
 
 
 def _events(
-    machine: Machine, work: Mapping[str, Work], in_flight: Mapping[str, int], instructions: Sequence[Instruction]
+    machine: Machine, work: Mapping[str, LayerWork], in_flight: Mapping[str, int], instructions: Sequence[Instruction]
 ) -> dict[str, int]:
     """By unit: how often something comes by that may clock what has an enable of its own."""
     bus = machine.dram.bus_bytes

@@ -21,7 +21,7 @@ class LogicEnergy:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LayerWork:
     """What an engine does in a layer: its instructions, the bytes that they move to or from DRAM, and the cycles."""
 
     instructions: tuple[Instruction, ...]
@@ -46,10 +46,10 @@ class Facet(ABC):
         return None
 
     @abstractmethod
-    def cycles_in_flight(self, machine: Machine, engine: Engine, work: Work) -> int:
+    def cycles_in_flight(self, machine: Machine, engine: Engine, work: LayerWork) -> int:
         """Cycles of a layer in which something goes through an engine, as far as its instructions say."""
 
-    def events(self, machine: Machine, engine: Engine, work: Work) -> Mapping[str, int]:
+    def events(self, machine: Machine, engine: Engine, work: LayerWork) -> Mapping[str, int]:
         """By unit: how often registers with an enable of their own are clocked, where that is not in these cycles."""
         return {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tilewright.codesign.templates.facet import Facet, LogicEnergy, Work
+from tilewright.codesign.templates.facet import Facet, LayerWork, LogicEnergy
 from tilewright.isa.machine.engine import Engine, Systolic
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.demands import iterations_of
@@ -29,13 +29,13 @@ class SystolicFacet(Facet):
         rows, cols = _sizes(engine)
         return ARRAY, figures.array_pj_per_mac * iterations * rows * cols
 
-    def cycles_in_flight(self, machine: Machine, engine: Engine, work: Work) -> int:
+    def cycles_in_flight(self, machine: Machine, engine: Engine, work: LayerWork) -> int:
         """From the first weight row or vector of each instruction to the sums of its last one."""
         vectors = sum(iterations_of(each) for each in work.instructions)
         rows = engine.array.rows * _tiles(work)
         return work.at_most(vectors + rows + len(work.instructions) * mma_write(engine.array))
 
-    def events(self, machine: Machine, engine: Engine, work: Work) -> Mapping[str, int]:
+    def events(self, machine: Machine, engine: Engine, work: LayerWork) -> Mapping[str, int]:
         """Weights are written once a tile, and once more when they come into use."""
         return {ARRAY: _tiles(work)}
 
@@ -47,7 +47,7 @@ class SystolicFacet(Facet):
         return rows * cols * _arrays(machine, engine) if machine.formats_of(engine) else 0
 
 
-def _tiles(work: Work) -> int:
+def _tiles(work: LayerWork) -> int:
     """Weight tiles that a layer's instructions read."""
     return sum(
         prod(each.trips[loop.name] for loop in each.format.loops[: tile_loops(each.format)])

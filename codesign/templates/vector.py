@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.codesign.templates.facet import Facet, LogicEnergy, Work
+from tilewright.codesign.templates.facet import Facet, LayerWork, LogicEnergy
 from tilewright.codesign.templates.terms import terms
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Engine, Vector
@@ -26,7 +26,7 @@ class VectorFacet(Facet):
         lanes = lanes_of(engine)
         return lanes, figures.lane_pj_per_iteration_per_um2 * iterations * areas_um2.get(lanes, 0.0)
 
-    def cycles_in_flight(self, machine: Machine, engine: Engine, work: Work) -> int:
+    def cycles_in_flight(self, machine: Machine, engine: Engine, work: LayerWork) -> int:
         """From the first iteration of each instruction to the result of its last one."""
         beats = sum(iterations_of(each) * vec_beats(each.format) for each in work.instructions)
         through = vec_operands(machine) + vec_stages(machine, engine)

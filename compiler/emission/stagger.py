@@ -35,7 +35,7 @@ def staggered(machine: Machine, products: Sequence[TileOperation], array: int, a
     return exchanged(machine, products, [piece.product for piece in (*pieces[first:], *pieces[:first])])
 
 
-class _Piece(NamedTuple):
+class _ProductPiece(NamedTuple):
     """A product, where the activations that it reads begin, and the vectors of them that enter the array."""
 
     product: TileOperation
@@ -43,7 +43,7 @@ class _Piece(NamedTuple):
     vectors: int
 
 
-def _pieces(machine: Machine, product: TileOperation, count: int) -> list[_Piece]:
+def _pieces(machine: Machine, product: TileOperation, count: int) -> list[_ProductPiece]:
     """A product in at most so many pieces along the summed loop that moves furthest; whole if there is none."""
     format, fields = machine.format(product.mnemonic), product.fields
     activations = systolic_activations(format).name
@@ -51,7 +51,7 @@ def _pieces(machine: Machine, product: TileOperation, count: int) -> list[_Piece
     summed = [loop for loop in format.reduce_loops if fields.get(f"trip.{loop}", 1) > 1]
     loop = max(summed, key=lambda name: abs(fields.get(f"{activations}.{name}", 0)), default=None)
     if loop is None:
-        return [_Piece(product, product.bases[activations], vectors)]
+        return [_ProductPiece(product, product.bases[activations], vectors)]
     trip, pieces = fields[f"trip.{loop}"], []
     for start, stop in pairwise(sorted({trip * each // count for each in range(count + 1)})):
         bases = {
@@ -59,5 +59,5 @@ def _pieces(machine: Machine, product: TileOperation, count: int) -> list[_Piece
             for name, base in product.bases.items()
         }
         piece = product._replace(fields={**fields, f"trip.{loop}": stop - start}, bases=bases)
-        pieces.append(_Piece(piece, bases[activations], vectors // trip * (stop - start)))
+        pieces.append(_ProductPiece(piece, bases[activations], vectors // trip * (stop - start)))
     return pieces

@@ -193,7 +193,7 @@ def _rows_read(nest: Nest, access: Access, rows: range, buffer: Buffer) -> range
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _TensorPiece:
     """Where a nest finds a tensor, or a part of it: under a name, from a row and a channel on."""
 
     tensor: str
@@ -222,8 +222,10 @@ class _Cutter:
         self.buffers = {name: buffer for name, buffer in program.buffers.items() if name not in chain.inner}
         self.constants: dict[str, NDArray[Any]] = dict(program.constants)
         self.types: dict[str, IntegerType] = dict(program.constant_types)
-        self._places: dict[tuple[int, str], _Piece] = {}  # by stripe, the tensors between nests, in the last group
-        self._groups: dict[tuple[str, int], _Piece] = {}  # by group, the same in the last stripe
+        self._places: dict[
+            tuple[int, str], _TensorPiece
+        ] = {}  # by stripe, the tensors between nests, in the last group
+        self._groups: dict[tuple[str, int], _TensorPiece] = {}  # by group, the same in the last stripe
 
     def pieces(self) -> list[Nest]:
         """The pieces of all nests, in order."""
@@ -242,22 +244,22 @@ class _Cutter:
             made.append(replace(self._piece(share), name=f"{share.nest.name}{suffix}"))
         return made
 
-    def _place(self, share: StripeShare, suffix: str, channels: range) -> _Piece:
+    def _place(self, share: StripeShare, suffix: str, channels: range) -> _TensorPiece:
         """A buffer for what a stripe needs; one without channels has them all."""
         whole = self._chain.program.buffers[share.nest.result.tensor]
         name, (batches, all_channels, _, columns) = whole.name + suffix, whole.shape
         shape = batches, len(channels) or all_channels, len(share.rows.all), columns
         self.buffers[name] = replace(whole, name=name, shape=shape)
-        piece = _Piece(name, share.rows.all.start, channels.start)
+        piece = _TensorPiece(name, share.rows.all.start, channels.start)
         self._places[share.stripe, whole.name] = self._groups[whole.name, share.group] = piece
         return piece
 
-    def _copy(self, share: StripeShare, before: _Piece, here: _Piece) -> Nest:
+    def _copy(self, share: StripeShare, before: _TensorPiece, here: _TensorPiece) -> Nest:
         """Brings the rows at the edge from where the stripe before has them to where this one has them."""
         whole = self._chain.program.buffers[share.nest.result.tensor]
         copy = copy_of_rows(share.nest, whole, len(share.rows.edge), len(share.channels))
 
-        def access(piece: _Piece) -> Access:
+        def access(piece: _TensorPiece) -> Access:
             index = list(copy.result.index)
             begins = {ROW: share.rows.all.start - piece.row, CHANNEL: share.channels.start - piece.channel}
             for dimension, constant in begins.items() if share.channels else [(ROW, begins[ROW])]:
@@ -288,10 +290,10 @@ class _Cutter:
         """An access of some iterations, to where they find its tensor; `group` is the loop over a group's channels."""
         first = {loop: own.start for loop, own in trips.items()}
         if access.tensor in self._chain.program.constants:
-            place = _Piece(self._constant(access, trips, group))
+            place = _TensorPiece(self._constant(access, trips, group))
             first.pop(group, None)  # it has only the group's
         else:
-            place = self._places.get((stripe, access.tensor), _Piece(access.tensor))
+            place = self._places.get((stripe, access.tensor), _TensorPiece(access.tensor))
         begins = {ROW: place.row, CHANNEL: place.channel} if place.tensor != access.tensor else {}
         index = []
         for dimension, own in enumerate(access.index):

@@ -18,7 +18,7 @@ from tilewright.bundle.network_c import (
     network_source,
     ports_of,
 )
-from tilewright.bundle.parts_c import Part, parts_header, parts_network, parts_source
+from tilewright.bundle.parts_c import CProgram, parts_header, parts_network, parts_source
 from tilewright.bundle.registers_c import registers_header, registers_source
 from tilewright.bundle.registers_py import program_python, registers_python
 from tilewright.bundle.registers_svd import registers_svd
@@ -56,7 +56,7 @@ def bundle_files(
         own = {f"{name}.h": parts_header(planned), f"{name}.c": parts_source(planned)}
         parts = planned.parts
     else:
-        parts = (Part(name, network, ports_of(network)),)
+        parts = (CProgram(name, network, ports_of(network)),)
         ends, is_exact, own = parts[0].ports, True, {}
     outputs = program.run(given).outputs
     files: dict[str, str | bytes] = {
@@ -81,7 +81,7 @@ def bundle_files(
     }
 
 
-def _part_files(part: Part, data_apart: bool) -> dict[str, str | bytes]:
+def _part_files(part: CProgram, data_apart: bool) -> dict[str, str | bytes]:
     """The files of one program."""
     files: dict[str, str | bytes] = {
         f"{part.name}.h": network_header(part.program, part.name, part.ports),

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 
 from tilewright.bundle.c_text import array, comment
-from tilewright.bundle.host_steps import Kind, NodeStep, Step, Steps
-from tilewright.bundle.nodes.code import C_TYPES, Code, NoCode, Node, Operand, literals
+from tilewright.bundle.host_steps import HostSteps, NodeStep, Step, TensorKind
+from tilewright.bundle.nodes.code import C_TYPES, CNode, Code, NoCode, NodeOperand, literals
 from tilewright.bundle.nodes.table import operator_of
 
 ALIGNMENT_BYTES = 8
@@ -26,7 +26,7 @@ class HostFunctions:
     is_exact: bool
 
 
-def host_functions(steps: Steps, places: Mapping[str, int]) -> tuple[HostFunctions, list[tuple[str, NoCode]]]:
+def host_functions(steps: HostSteps, places: Mapping[str, int]) -> tuple[HostFunctions, list[tuple[str, NoCode]]]:
     """A function for each node, and the nodes that have none, by name, with the reason."""
     texts: list[str] = []
     calls: dict[int, str] = {}
@@ -50,7 +50,9 @@ def host_functions(steps: Steps, places: Mapping[str, int]) -> tuple[HostFunctio
     return HostFunctions("\n".join(texts), calls, is_exact), refused
 
 
-def values_places(steps: Sequence[Step], kinds: Mapping[str, Kind], kept: Sequence[str]) -> tuple[dict[str, int], int]:
+def values_places(
+    steps: Sequence[Step], kinds: Mapping[str, TensorKind], kept: Sequence[str]
+) -> tuple[dict[str, int], int]:
     """Where each tensor lies, from its first use to its last; those that are `kept` for ever. And the bytes of all.
 
     A place is given back after the last step that reads it: the first gap that is large enough takes the next tensor.
@@ -73,28 +75,28 @@ def values_places(steps: Sequence[Step], kinds: Mapping[str, Kind], kept: Sequen
     return places, max((places[key] + bytes_of(kinds[key]) for key in places), default=0)
 
 
-def bytes_of(kind: Kind) -> int:
+def bytes_of(kind: TensorKind) -> int:
     """What a tensor takes, up to where the next one may begin."""
     size = int(np.prod(kind.shape, dtype=np.int64)) * np.dtype(kind.dtype).itemsize
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def _node(step: NodeStep, kinds: Mapping[str, Kind]) -> Node:
+def _node(step: NodeStep, kinds: Mapping[str, TensorKind]) -> CNode:
     """The node with its operands. Raises NoCode for one of another domain than ONNX's."""
     if step.node.domain not in ("", "ai.onnx"):
         raise NoCode(f"it is of the domain {step.node.domain}")
-    inputs: list[Operand | None] = []
+    inputs: list[NodeOperand | None] = []
     for position, operand in enumerate(step.operands):
         if operand is None:
             inputs.append(None)
         elif isinstance(operand, str):
             kind = kinds[operand]
-            inputs.append(Operand(f"x{position}", kind.dtype, kind.shape))
+            inputs.append(NodeOperand(f"x{position}", kind.dtype, kind.shape))
         else:
-            inputs.append(Operand(f"constant{position}", operand.dtype.name, operand.shape, operand))
-    outputs = [Operand(f"y{at}", kinds[key].dtype, kinds[key].shape) for at, key in enumerate(step.writes)]
+            inputs.append(NodeOperand(f"constant{position}", operand.dtype.name, operand.shape, operand))
+    outputs = [NodeOperand(f"y{at}", kinds[key].dtype, kinds[key].shape) for at, key in enumerate(step.writes)]
     attributes = {each.name: onnx.helper.get_attribute_value(each) for each in step.node.attribute}
-    return Node(step.node.op_type, attributes, tuple(inputs), tuple(outputs), step.opset)
+    return CNode(step.node.op_type, attributes, tuple(inputs), tuple(outputs), step.opset)
 
 
 def _function(

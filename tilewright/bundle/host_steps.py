@@ -23,7 +23,7 @@ from tilewright.isa.program.program import Program
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TensorKind:
     """A tensor's element type, by numpy's name, and its shape."""
 
     dtype: str
@@ -58,38 +58,38 @@ Step = ProgramStep | NodeStep
 
 
 @dataclass(frozen=True)
-class Steps:
+class HostSteps:
     """All steps, the kind of each tensor by key, and the nodes of which the kind of a tensor is not known."""
 
     steps: tuple[Step, ...]
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, TensorKind]
     refused: tuple[tuple[onnx.NodeProto, NoCode], ...]
 
 
-def steps_of(network: Partitioned) -> Steps:
+def steps_of(network: Partitioned) -> HostSteps:
     """What the network does, in order."""
     steps: list[Step] = []
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, TensorKind] = {}
     refused: list[tuple[onnx.NodeProto, NoCode]] = []
     programs = 0
     for number, segment in enumerate(network.segments):
         if isinstance(segment, NpuSegment):
             steps.append(ProgramStep(programs, segment.program, segment.inputs, segment.outputs))
             tensors = (*segment.program.inputs, *segment.program.outputs)
-            kinds |= {tensor.name: Kind(tensor.dtype, tensor.shape) for tensor in tensors}
+            kinds |= {tensor.name: TensorKind(tensor.dtype, tensor.shape) for tensor in tensors}
             programs += 1
             continue
-        part = _Part(segment, number)
+        part = _HostPart(segment, number)
         for step in part.steps():
             try:
                 kinds |= part.kinds_of(step)
             except NoCode as error:
                 refused.append((step.node, error))
             steps.append(step)
-    return Steps(tuple(steps), kinds, tuple(refused))
+    return HostSteps(tuple(steps), kinds, tuple(refused))
 
 
-class _Part:
+class _HostPart:
     """A part of the host's, with what of it is constant."""
 
     def __init__(self, segment: HostSegment, number: int) -> None:
@@ -113,7 +113,7 @@ class _Part:
             operands = tuple(self._operand(name) for name in node.input)
             yield NodeStep(node, self._opset, operands, tuple(self._key(name) for name in outputs))
 
-    def kinds_of(self, step: NodeStep) -> dict[str, Kind]:
+    def kinds_of(self, step: NodeStep) -> dict[str, TensorKind]:
         """The kinds of what a node reads and writes. Raises NoCode for one that is not known, or that C has not."""
         found = {}
         names = [*(name for name in step.node.input if name), *(name for name in step.node.output if name)]
@@ -126,7 +126,7 @@ class _Part:
             dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)).name if kind else "of no known type"
             if dtype not in C_TYPES:
                 raise NoCode(f"{name!r} is {dtype}")
-            found[self._key(name)] = Kind(dtype, self._shapes[name])
+            found[self._key(name)] = TensorKind(dtype, self._shapes[name])
         return found
 
     def _key(self, name: str) -> str:

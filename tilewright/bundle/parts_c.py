@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tilewright.bundle.c_text import c_names, comment
 from tilewright.bundle.ends import End
 from tilewright.bundle.host_c import HostFunctions, host_functions, values_places
-from tilewright.bundle.host_steps import Kind, ProgramStep, Step, steps_of
+from tilewright.bundle.host_steps import ProgramStep, Step, TensorKind, steps_of
 from tilewright.bundle.network_c import Port, arena_places, ports_of
 from tilewright.bundle.nodes.code import C_TYPES, NoCode
 from tilewright.errors import InputError
@@ -23,7 +23,7 @@ MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CProgram:
     """A program with its name in C and its inputs and outputs."""
 
     name: str
@@ -37,9 +37,9 @@ class PartsNetwork:
 
     name: str
     ends: tuple[End, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[CProgram, ...]
     steps: tuple[Step, ...]
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, TensorKind]
     functions: HostFunctions
     places: Mapping[str, int]
     machine_bytes: int
@@ -63,7 +63,7 @@ def parts_network(network: Partitioned, name: str) -> PartsNetwork:
     if refused:
         raise InputError(_refusal(refused, network.host_nodes))
     parts = tuple(
-        Part(f"{name}_part{step.number}", step.program, ports_of(step.program))
+        CProgram(f"{name}_part{step.number}", step.program, ports_of(step.program))
         for step in steps.steps
         if isinstance(step, ProgramStep)
     )
@@ -185,7 +185,7 @@ def _with_values(ends: Sequence[End], network: Partitioned) -> list[tuple[End, N
     return list(zip(ends, (*network.inputs, *network.outputs), strict=True))
 
 
-def _kind(value: NetworkValue) -> Kind:
+def _kind(value: NetworkValue) -> TensorKind:
     """Raises InputError for a type that C has not, and for a size that is not known."""
     sizes = tuple(size for size in value.shape if size is not None)
     if value.dtype not in C_TYPES or len(sizes) < len(value.shape):
@@ -194,7 +194,7 @@ def _kind(value: NetworkValue) -> Kind:
             f"{value.name!r} is {value.dtype} of {shape}; a bundle takes {', '.join(C_TYPES)} of fixed sizes: "
             "convert it in the model"
         )
-    return Kind(value.dtype, sizes)
+    return TensorKind(value.dtype, sizes)
 
 
 def _refusal(refused: Sequence[tuple[str, NoCode]], host_nodes: Sequence[HostNode]) -> str:

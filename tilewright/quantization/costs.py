@@ -10,7 +10,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.isa.machine.machine import Machine
-from tilewright.quantization.mixed import Budget, Cost, Taken
+from tilewright.quantization.mixed import Cost, NoiseBudget, Taken
 
 if TYPE_CHECKING:
     from tilewright.codesign.points.evaluate import MeasuredNetwork
@@ -21,7 +21,7 @@ COSTS = ("cycles", "energy")
 MICROJOULES_IN_MJ = 1e3
 
 
-def budget_of(loses_db: float, machine: Machine, cost: str = "cycles", shapes: Shapes | None = None) -> Budget:
+def budget_of(loses_db: float, machine: Machine, cost: str = "cycles", shapes: Shapes | None = None) -> NoiseBudget:
     """How much noisier the worst output may be, and a cost: `cycles`, or `energy` in microjoules.
 
     Raises InputError for a budget below 0 or another cost, PriceError for a machine
@@ -32,7 +32,7 @@ def budget_of(loses_db: float, machine: Machine, cost: str = "cycles", shapes: S
     if cost not in COSTS:
         raise InputError(f"no cost {cost!r}; there are: {', '.join(COSTS)}")
     found = _cycles(machine, shapes or {}) if cost == "cycles" else _energy(machine, shapes or {})
-    return Budget(loses_db, found, "cycles" if cost == "cycles" else "µJ", machine.name)
+    return NoiseBudget(loses_db, found, "cycles" if cost == "cycles" else "µJ", machine.name)
 
 
 def _cycles(machine: Machine, shapes: Shapes) -> Cost:

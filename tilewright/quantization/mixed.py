@@ -39,7 +39,7 @@ LEAST_NOISE = 1e-12
 
 
 @dataclass(frozen=True)
-class Budget:
+class NoiseBudget:
     """By how many dB the worst output may be noisier than with wide weights, and what is to be saved for that."""
 
     loses_db: float
@@ -74,7 +74,7 @@ class MixedLayer:
 class Mixed:
     """The types that were chosen, and the network with them beside those that have one type."""
 
-    budget: Budget
+    budget: NoiseBudget
     layers: tuple[MixedLayer, ...]  # in the network's order
     types: tuple[str, str]  # the wide one, and the narrow one
     wide: Point
@@ -89,7 +89,7 @@ def mix(
     types: tuple[str, str],
     outputs: Sequence[str],
     samples: Samples,
-    budget: Budget,
+    budget: NoiseBudget,
     name: str,
 ) -> tuple[onnx.ModelProto, Mixed]:
     """The network with a type for each layer, and how these were chosen; `floats` is the network before.

@@ -21,7 +21,7 @@ from tilewright.quantization.finer import InPieces, as_one, made_finer
 from tilewright.quantization.float_model import FloatModel, Model, read_float_model
 from tilewright.quantization.keep import AUTO, KeptFloat, costly_nodes, named_nodes
 from tilewright.quantization.losses import AccuracyLoss, losses
-from tilewright.quantization.mixed import Budget, Mixed, mix
+from tilewright.quantization.mixed import Mixed, NoiseBudget, mix
 from tilewright.quantization.noise import TOO_MUCH_DB, LayerNoise, hurting, signal_to_noise
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names
 from tilewright.quantization.ranges import DEFAULT_PERCENTILE
@@ -103,7 +103,7 @@ def quantize(
     seed: int = 0,
     keep: Sequence[str] = (),
     strict: bool = False,
-    mixed: Budget | None = None,
+    mixed: NoiseBudget | None = None,
 ) -> QuantizedModel:
     """Quantise a float ONNX model to integers in QDQ form: of eight bits, or as `activations` and `weights` say.
 
@@ -161,7 +161,7 @@ def quantize(
 
 
 def _mixed(
-    network: CalibratedNetwork, narrow: onnx.ModelProto, floats: Sequence[str], budget: Budget
+    network: CalibratedNetwork, narrow: onnx.ModelProto, floats: Sequence[str], budget: NoiseBudget
 ) -> tuple[onnx.ModelProto, Mixed]:
     """The network with a type of weights for each layer, and how these were chosen."""
     types = DEFAULT_TYPE.name, network.settings.weights

@@ -14,7 +14,7 @@ from tilewright.rtl.memory_wrappers import WRAPPER
 from tilewright.rtl.verilog import netlist
 from tilewright.system.boards import Board
 from tilewright.system.firmware import compile_firmware, words_of
-from tilewright.system.flows import Flow, flow_of
+from tilewright.system.flows import BoardFlow, flow_of
 from tilewright.system.soc import TOP, System, quiet, system_of
 
 JOIN = """\
@@ -62,7 +62,7 @@ def build(machine: Machine, board: Board, files: Mapping[str, bytes], clock_mhz:
     return Built(bitstream, system, constraints, used, min(clocks), clock_mhz, longest_path(report))
 
 
-def _empty(flow: Flow, netlist: str) -> list[str]:
+def _empty(flow: BoardFlow, netlist: str) -> list[str]:
     """The places that are to stay empty, of a family in which wires run out otherwise."""
     if flow.device is None:
         return []
@@ -91,7 +91,7 @@ def board_system(machine: Machine, board: Board, clock_mhz: float, memory_bytes:
         return system_of(platform, clocks, machine, memory_bytes, int(clock_mhz * 1e6), "serial", words_of(image))
 
 
-def synthesised(machine: Machine, system: System, flow: Flow) -> str:
+def synthesised(machine: Machine, system: System, flow: BoardFlow) -> str:
     """The system in the cells of a family, as Yosys's JSON; kept in the cache."""
     hardware = netlist(machine)
     wrapper = next(text for name, text in hardware.wrappers.items() if name == f"{WRAPPER}_fpga.sv")

@@ -16,7 +16,7 @@ from tilewright.system.boards import Board, litex_pins, ports
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class BoardFlow:
     """The steps for a family. `kinds` are what the report counts, by what nextpnr calls it."""
 
     synthesise: str  # the command of Yosys
@@ -32,7 +32,7 @@ class Flow:
     pack: Callable[[str, Sequence[str], str], tuple[bytes, Mapping[str, Any]]]
 
 
-def flow_of(board: Board) -> Flow:
+def flow_of(board: Board) -> BoardFlow:
     return FLOWS[board.family]
 
 
@@ -128,8 +128,8 @@ def _gowin_pack(netlist: str, options: Sequence[str], constraints: str) -> tuple
 GW5AST = "GW5AST-138C"
 """What the open tools call the device."""
 
-FLOWS: Mapping[str, Flow] = {
-    "ecp5": Flow(
+FLOWS: Mapping[str, BoardFlow] = {
+    "ecp5": BoardFlow(
         synthesise=FAMILIES["ecp5"].synthesise,
         options=ROUTE_OPTIONS,
         kinds={"TRELLIS_COMB": "LUTs", "TRELLIS_FF": "registers", "MULT18X18D": "multipliers", "DP16KD": "block RAMs"},
@@ -142,7 +142,7 @@ FLOWS: Mapping[str, Flow] = {
         constraints=_lpf,
         pack=build_bitstream,
     ),
-    "gw5a": Flow(
+    "gw5a": BoardFlow(
         synthesise="synth_gowin -family gw5a",
         options=("--vopt", f"family={GW5AST}"),
         kinds={"LUT4": "LUTs", "ALU": "adders", "DFF": "registers", "MULT12X12": "multipliers", "BSRAM": "block RAMs"},

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from tests.tilewright.quantization.float_networks import cnn, mlp, run_all, samples
 from tilewright.errors import InputError
-from tilewright.quantization.mixed import Budget, Taken
+from tilewright.quantization.mixed import NoiseBudget, Taken
 from tilewright.quantization.quantize import QuantizedModel, quantize
 
 NARROW = TensorProto.INT4
@@ -21,8 +21,8 @@ def bytes_of_weights(model: onnx.ModelProto) -> Taken:
     return Taken(float(sum(np.prod(t.dims) * sizes.get(t.data_type, 0) for t in model.graph.initializer)), 0)
 
 
-def budget(loses_db: float) -> Budget:
-    return Budget(loses_db, bytes_of_weights, "bytes", "any")
+def budget(loses_db: float) -> NoiseBudget:
+    return NoiseBudget(loses_db, bytes_of_weights, "bytes", "any")
 
 
 def made(loses_db: float, model: onnx.ModelProto | None = None, block: int = 0) -> QuantizedModel:
@@ -104,7 +104,7 @@ def test_what_the_host_would_compute_saves_nothing() -> None:
         return Taken(1000.0 - 100 * narrow, narrow)
 
     model = cnn()
-    found = quantize(model, samples(model, 8), weights="int4", mixed=Budget(100.0, cost, "cycles", "none"))
+    found = quantize(model, samples(model, 8), weights="int4", mixed=NoiseBudget(100.0, cost, "cycles", "none"))
     assert found.mixed is not None
     assert [layer.saves for layer in found.mixed.layers] == [None] * len(found.mixed.layers)
     assert NARROW not in types_of(found.model).values()

@@ -25,7 +25,7 @@ class NoCode(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class NodeOperand:
     """A tensor of a node: what C calls its first element, and its values where they are constant."""
 
     name: str
@@ -39,19 +39,19 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class CNode:
     """A node of ONNX with its operands; an optional input that is left out is None."""
 
     op_type: str
     attributes: Mapping[str, Any]
-    inputs: tuple[Operand | None, ...]
-    outputs: tuple[Operand, ...]
+    inputs: tuple[NodeOperand | None, ...]
+    outputs: tuple[NodeOperand, ...]
     opset: int
 
-    def input(self, position: int) -> Operand | None:
+    def input(self, position: int) -> NodeOperand | None:
         return self.inputs[position] if position < len(self.inputs) else None
 
-    def required(self, position: int) -> Operand:
+    def required(self, position: int) -> NodeOperand:
         """An input that a valid node has."""
         found = self.input(position)
         if found is None:
@@ -67,10 +67,10 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class CElement:
     """An element of an operand; in text, what C calls it: the value itself of a constant with one."""
 
-    operand: Operand
+    operand: NodeOperand
     index: str
 
     def __str__(self) -> str:
@@ -81,16 +81,16 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class ElementWalk:
     """Where an operand's elements are: `first + Σ stride · counter`, in elements, after the index `base` of C."""
 
-    operand: Operand
+    operand: NodeOperand
     strides: tuple[int, ...]
     first: int = 0
     base: str = ""
 
 
-Elements = Mapping[str, Element]
+Elements = Mapping[str, CElement]
 Body = Callable[[Elements], Sequence[str]]
 
 
@@ -101,7 +101,7 @@ class Code:
     prefix: str
     tables: list[str] = field(default_factory=list)
     variables: dict[str, None] = field(default_factory=dict)
-    names: dict[str, Operand] = field(default_factory=dict)
+    names: dict[str, NodeOperand] = field(default_factory=dict)
     level: int = 0
 
     def variable(self, kind: str, name: str) -> str:
@@ -115,22 +115,22 @@ class Code:
         self.tables.append(array(kind, name, items))
         return name
 
-    def use(self, operand: Operand) -> Operand:
+    def use(self, operand: NodeOperand) -> NodeOperand:
         """Declare an operand's pointer in the function."""
         if operand.value is None or operand.value.size > 1:
             self.names[operand.name] = operand
         return operand
 
-    def element(self, affine: Affine, counters: Sequence[str]) -> Element:
+    def element(self, affine: ElementWalk, counters: Sequence[str]) -> CElement:
         """The element that an operand has at some counters."""
         terms = [affine.base] if affine.base not in ("", "0U") else []
         terms += [f"{counter} * {step}U" for counter, step in zip(counters, affine.strides, strict=True) if step > 1]
         terms += [counter for counter, step in zip(counters, affine.strides, strict=True) if step == 1]
         if affine.first or not terms:
             terms.append(f"{affine.first}U")
-        return Element(self.use(affine.operand), " + ".join(terms))
+        return CElement(self.use(affine.operand), " + ".join(terms))
 
-    def loops(self, sizes: Sequence[int], walks: Mapping[str, Affine], body: Body) -> list[str]:
+    def loops(self, sizes: Sequence[int], walks: Mapping[str, ElementWalk], body: Body) -> list[str]:
         """Statements that run `body` once for each element of a box, in C order; it gets the elements by name."""
         kept = merged(sizes, list(walks.values()))
         counters = [self.variable("size_t", f"i{self.level + at}") for at in range(len(kept.sizes))]
@@ -148,14 +148,14 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedLoops:
     """Sizes of loops, and the strides in them of each operand."""
 
     sizes: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
 
 
-def merged(sizes: Sequence[int], walks: Sequence[Affine]) -> Merged:
+def merged(sizes: Sequence[int], walks: Sequence[ElementWalk]) -> MergedLoops:
     """The fewest loops that visit the same elements in the same order.
 
     Two loops are one where all operands go on in the inner one's steps: sizes 4 and 6 with strides 6 and 1 are 24
@@ -174,7 +174,7 @@ def merged(sizes: Sequence[int], walks: Sequence[Affine]) -> Merged:
             found.append(size)
         for own, stride in zip(steps, strides, strict=True):
             own[-1:] = [stride] if goes_on else [*own[-1:], stride]
-    return Merged(tuple(found), tuple(map(tuple, steps)))
+    return MergedLoops(tuple(found), tuple(map(tuple, steps)))
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
@@ -182,7 +182,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def broadcast(operand: Operand, shape: Sequence[int]) -> Affine:
+def broadcast(operand: NodeOperand, shape: Sequence[int]) -> ElementWalk:
     """An operand as numpy and ONNX repeat it to a shape. Raises NoCode where it does not fit."""
     lead = len(shape) - len(operand.shape)
     fits = lead >= 0 and all(own in (1, size) for own, size in zip(operand.shape, shape[lead:], strict=True))
@@ -190,10 +190,10 @@ def broadcast(operand: Operand, shape: Sequence[int]) -> Affine:
         raise NoCode(f"its operand of shape {list(operand.shape)} does not fit its result of shape {list(shape)}")
     own_strides = row_major(operand.shape)
     own = [0 if size == 1 else step for size, step in zip(operand.shape, own_strides, strict=True)]
-    return Affine(operand, (0,) * lead + tuple(own))
+    return ElementWalk(operand, (0,) * lead + tuple(own))
 
 
-def require_floats(*operands: Operand) -> None:
+def require_floats(*operands: NodeOperand) -> None:
     """Raise NoCode for an operand that is not of float32."""
     for operand in operands:
         if operand.dtype != "float32":
@@ -212,7 +212,7 @@ def literal(value: Any, dtype: str) -> str:
     return f"({text})" if value < 0 else text
 
 
-def literals(operand: Operand) -> list[str]:
+def literals(operand: NodeOperand) -> list[str]:
     """All values of a constant operand."""
     assert operand.value is not None
     if operand.dtype == "int64":

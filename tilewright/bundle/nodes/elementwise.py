@@ -9,12 +9,12 @@ import numpy as np
 
 from tilewright.bundle.nodes.code import (
     C_TYPES,
-    Affine,
+    CNode,
     Code,
     Elements,
+    ElementWalk,
     NoCode,
-    Node,
-    Operand,
+    NodeOperand,
     broadcast,
     literal,
     require_floats,
@@ -50,7 +50,7 @@ POWERS: Mapping[float, str] = {2.0: "{0} * {0}", 3.0: "{0} * {0} * {0}"}
 """What ONNX Runtime multiplies instead of raising it to a power."""
 
 
-def elementwise(node: Node, code: Code) -> list[str]:
+def elementwise(node: CNode, code: Code) -> list[str]:
     """The operators of EXPRESSIONS."""
     expression = EXPRESSIONS[node.op_type]
     expected = 2 if "{1}" in expression else 1
@@ -61,7 +61,7 @@ def elementwise(node: Node, code: Code) -> list[str]:
     return _each(node, code, list(map(node.required, range(expected))), expression, attributes)
 
 
-def power(node: Node, code: Code) -> list[str]:
+def power(node: CNode, code: Code) -> list[str]:
     exponent = node.constant(1, "exponent")
     chosen = None if exponent is None or exponent.size != 1 else POWERS.get(float(exponent.reshape(-1)[0]))
     if chosen is None:
@@ -69,7 +69,7 @@ def power(node: Node, code: Code) -> list[str]:
     return _each(node, code, [node.required(0)], chosen, {})
 
 
-def clip(node: Node, code: Code) -> list[str]:
+def clip(node: CNode, code: Code) -> list[str]:
     ends = (node.constant(1, "lower end"), node.constant(2, "upper end"))
     extreme = float(np.finfo(np.float32).max)
     low, high = (
@@ -79,13 +79,13 @@ def clip(node: Node, code: Code) -> list[str]:
     return _each(node, code, [node.required(0)], f"tilewright_clip({{0}}, {low}, {high})", {})
 
 
-def quantize(node: Node, code: Code) -> list[str]:
+def quantize(node: CNode, code: Code) -> list[str]:
     x, scale, y = node.required(0), node.required(1), node.outputs[0]
     require_floats(x, scale)
-    if y.dtype not in ("int8", "uint8", "int16", "uint16"):
+    if not _is_narrow(y.dtype):
         raise NoCode(f"its result is {y.dtype}")
     limits = np.iinfo(y.dtype)
-    walks = {"x": broadcast(x, y.shape), **_along(node, x.shape), "y": Affine(y, row_major(y.shape))}
+    walks = {"x": broadcast(x, y.shape), **_along(node, x.shape), "y": ElementWalk(y, row_major(y.shape))}
 
     def body(at: Elements) -> list[str]:
         call = f"tilewright_quantize({at['x']}, {at['scale']}, {at.get('zero', '0')}, {limits.min}, {limits.max})"
@@ -94,15 +94,20 @@ def quantize(node: Node, code: Code) -> list[str]:
     return code.loops(y.shape, walks, body)
 
 
-def dequantize(node: Node, code: Code) -> list[str]:
+def _is_narrow(dtype: str) -> bool:
+    """Integers that float32 holds and that tensors are quantised to: of one or two bytes."""
+    return np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize <= 2
+
+
+def dequantize(node: CNode, code: Code) -> list[str]:
     x, scale, y = node.required(0), node.required(1), node.outputs[0]
     require_floats(scale, y)
-    if x.dtype not in ("int8", "uint8", "int16", "uint16", "int32"):
+    if not _is_narrow(x.dtype) and x.dtype != "int32":
         raise NoCode(f"its operand is {x.dtype}")
     zero = node.input(2)
     if x.dtype == "int32" and zero is not None and (zero.value is None or zero.value.any()):
         raise NoCode("it is of int32 with a zero point")
-    walks = {"x": broadcast(x, y.shape), **_along(node, x.shape), "y": Affine(y, row_major(y.shape))}
+    walks = {"x": broadcast(x, y.shape), **_along(node, x.shape), "y": ElementWalk(y, row_major(y.shape))}
 
     def body(at: Elements) -> list[str]:
         integer = f"({at['x']} - {at['zero']})" if "zero" in at and x.dtype != "int32" else at["x"]
@@ -111,7 +116,7 @@ def dequantize(node: Node, code: Code) -> list[str]:
     return code.loops(y.shape, walks, body)
 
 
-def _along(node: Node, shape: tuple[int, ...]) -> dict[str, Affine]:
+def _along(node: CNode, shape: tuple[int, ...]) -> dict[str, ElementWalk]:
     """Scale and zero point: one for all, or one for each place of an axis."""
     found = {}
     for name, operand in (("scale", node.required(1)), ("zero", node.input(2))):
@@ -121,11 +126,13 @@ def _along(node: Node, shape: tuple[int, ...]) -> dict[str, Affine]:
         if operand.elements > 1 and (len(operand.shape) != 1 or operand.elements != shape[axis]):
             raise NoCode(f"it has scales of shape {list(operand.shape)}; expected one, or one for each of axis {axis}")
         steps = [int(operand.elements > 1 and at == axis) for at in range(len(shape))]
-        found[name] = Affine(operand, tuple(steps))
+        found[name] = ElementWalk(operand, tuple(steps))
     return found
 
 
-def _each(node: Node, code: Code, operands: list[Operand], expression: str, attributes: Mapping[str, Any]) -> list[str]:
+def _each(
+    node: CNode, code: Code, operands: list[NodeOperand], expression: str, attributes: Mapping[str, Any]
+) -> list[str]:
     y = node.outputs[0]
     require_floats(*operands, y)
     walks = {str(number): broadcast(operand, y.shape) for number, operand in enumerate(operands)}
@@ -134,4 +141,4 @@ def _each(node: Node, code: Code, operands: list[Operand], expression: str, attr
         text = expression.format(*(at[str(number)] for number in range(len(operands))), **attributes)
         return [f"{at['y']} = {text};"]
 
-    return code.loops(y.shape, {**walks, "y": Affine(y, row_major(y.shape))}, body)
+    return code.loops(y.shape, {**walks, "y": ElementWalk(y, row_major(y.shape))}, body)

@@ -10,14 +10,14 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from tilewright.bundle.nodes.code import Affine, Code, Elements, NoCode, Node, Operand, row_major
+from tilewright.bundle.nodes.code import CNode, Code, Elements, ElementWalk, NoCode, NodeOperand, row_major
 from tilewright.host.model import HostModel
 
 MOST_PLACES = 1 << 16
 """Where each of so many elements comes from may be a table; of more, only where loops say it."""
 
 
-def move(node: Node, code: Code) -> list[str]:
+def move(node: CNode, code: Code) -> list[str]:
     """Copy each result's elements from where the operator takes them: from operands that are not constant."""
     sources = [operand for operand in node.inputs if operand is not None and operand.value is None]
     kinds = {operand.dtype for operand in (*sources, *node.outputs)}
@@ -31,7 +31,7 @@ def move(node: Node, code: Code) -> list[str]:
     return lines
 
 
-def _moved_numbers(node: Node, ends: NDArray[Any]) -> list[NDArray[Any]]:
+def _moved_numbers(node: CNode, ends: NDArray[Any]) -> list[NDArray[Any]]:
     """The results of the operator on the numbers 0, 1, … of its operands' elements."""
     names, constants = [], []
     given: dict[str, NDArray[Any]] = {}
@@ -60,7 +60,7 @@ def _moved_numbers(node: Node, ends: NDArray[Any]) -> list[NDArray[Any]]:
     return [np.asarray(moved[name]).reshape(o.shape) for name, o in zip(results, node.outputs, strict=True)]
 
 
-def _copy(code: Code, y: Operand, x: Operand, numbers: NDArray[Any], first: int, end: int) -> list[str]:
+def _copy(code: Code, y: NodeOperand, x: NodeOperand, numbers: NDArray[Any], first: int, end: int) -> list[str]:
     """Loops that copy what of a result comes from one operand, whose elements have the numbers `first` to `end`."""
     is_of_it = (numbers >= first) & (numbers < end)
     if not is_of_it.any():
@@ -69,24 +69,24 @@ def _copy(code: Code, y: Operand, x: Operand, numbers: NDArray[Any], first: int,
     if is_of_it.all():
         found = _affine(taken.reshape(y.shape))
         if found is not None:
-            return _loops(code, y.shape, Affine(y, row_major(y.shape)), Affine(x, found[1], found[0]))
+            return _loops(code, y.shape, ElementWalk(y, row_major(y.shape)), ElementWalk(x, found[1], found[0]))
     if taken.size == x.elements and np.unique(taken).size == taken.size:  # each element goes to one place
         goes = np.empty(x.elements, np.int64)
         goes[taken] = places
         found = _affine(goes.reshape(x.shape))
         if found is not None:
-            return _loops(code, x.shape, Affine(y, found[1], found[0]), Affine(x, row_major(x.shape)))
+            return _loops(code, x.shape, ElementWalk(y, found[1], found[0]), ElementWalk(x, row_major(x.shape)))
     return _by_table(code, y, x, taken, places)
 
 
-def _loops(code: Code, sizes: Sequence[int], y: Affine, x: Affine) -> list[str]:
+def _loops(code: Code, sizes: Sequence[int], y: ElementWalk, x: ElementWalk) -> list[str]:
     def body(at: Elements) -> list[str]:
         return [f"{at['y']} = {at['x']};"]
 
     return code.loops(sizes, {"y": y, "x": x}, body)
 
 
-def _by_table(code: Code, y: Operand, x: Operand, taken: NDArray[Any], places: NDArray[Any]) -> list[str]:
+def _by_table(code: Code, y: NodeOperand, x: NodeOperand, taken: NDArray[Any], places: NDArray[Any]) -> list[str]:
     if taken.size > MOST_PLACES:
         raise NoCode(f"no loops say where its {taken.size:,} elements come from, and a table has {MOST_PLACES:,}")
     for operand in (y, x):

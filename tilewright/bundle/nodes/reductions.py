@@ -9,13 +9,13 @@ import numpy as np
 
 from tilewright.bundle.c_text import real
 from tilewright.bundle.nodes.code import (
-    Affine,
+    CElement,
+    CNode,
     Code,
-    Element,
     Elements,
+    ElementWalk,
     NoCode,
-    Node,
-    Operand,
+    NodeOperand,
     broadcast,
     literal,
     require_floats,
@@ -34,7 +34,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ReducedRows:
     """An array as rows: the box of `outer` sizes has one for each element, with the box of `inner` sizes in it."""
 
     outer: tuple[int, ...]
@@ -46,21 +46,21 @@ class Rows:
     def count(self) -> int:
         return int(np.prod(self.inner, dtype=np.int64))
 
-    def inside(self, first: Element) -> Affine:
+    def inside(self, first: CElement) -> ElementWalk:
         """The elements of the row that begins with one."""
-        return Affine(first.operand, self.inner_strides, base=first.index)
+        return ElementWalk(first.operand, self.inner_strides, base=first.index)
 
 
-def rows(shape: Sequence[int], axes: Sequence[int]) -> Rows:
+def rows(shape: Sequence[int], axes: Sequence[int]) -> ReducedRows:
     """Rows along some axes."""
     wanted, strides = {axis % len(shape) for axis in axes}, row_major(shape)
     outer = [axis for axis in range(len(shape)) if axis not in wanted]
     inner = sorted(wanted)
     outer_sizes, inner_sizes = (tuple(shape[axis] for axis in each) for each in (outer, inner))
-    return Rows(outer_sizes, inner_sizes, tuple(strides[at] for at in outer), tuple(strides[at] for at in inner))
+    return ReducedRows(outer_sizes, inner_sizes, tuple(strides[at] for at in outer), tuple(strides[at] for at in inner))
 
 
-def reduce(node: Node, code: Code) -> list[str]:
+def reduce(node: CNode, code: Code) -> list[str]:
     """The operators of KINDS."""
     x, y = node.required(0), node.outputs[0]
     require_floats(x, y)
@@ -76,10 +76,12 @@ def reduce(node: Node, code: Code) -> list[str]:
         ends = result.format(count=real(float(row.count)))
         return [f"{total} = {first.format(x=at['x'])};", *inner, f"{at['y']} = {ends};"]
 
-    return code.loops(row.outer, {"x": Affine(x, row.outer_strides), "y": Affine(y, row_major(row.outer))}, one)
+    return code.loops(
+        row.outer, {"x": ElementWalk(x, row.outer_strides), "y": ElementWalk(y, row_major(row.outer))}, one
+    )
 
 
-def arg_max(node: Node, code: Code) -> list[str]:
+def arg_max(node: CNode, code: Code) -> list[str]:
     x, y = node.required(0), node.outputs[0]
     if y.dtype != "int64" or node.attributes.get("select_last_index", 0):
         raise NoCode("it takes the last of several largest elements")
@@ -89,7 +91,7 @@ def arg_max(node: Node, code: Code) -> list[str]:
 
     def one(at: Elements) -> list[str]:
         first = at["x"]
-        here, there = (Element(x, f"{first.index} + {name} * {stride}U") for name in (counter, best))
+        here, there = (CElement(x, f"{first.index} + {name} * {stride}U") for name in (counter, best))
         return [
             f"{best} = 0;",
             f"for ({counter} = 1; {counter} < {size}U; {counter}++) {{",
@@ -98,10 +100,12 @@ def arg_max(node: Node, code: Code) -> list[str]:
             f"{at['y']} = (int64_t){best};",
         ]
 
-    return code.loops(row.outer, {"x": Affine(x, row.outer_strides), "y": Affine(y, row_major(row.outer))}, one)
+    return code.loops(
+        row.outer, {"x": ElementWalk(x, row.outer_strides), "y": ElementWalk(y, row_major(row.outer))}, one
+    )
 
 
-def softmax(node: Node, code: Code) -> list[str]:
+def softmax(node: CNode, code: Code) -> list[str]:
     """exp(x - max) / Σ exp(x - max), in three passes."""
     x, y = node.required(0), node.outputs[0]
     require_floats(x, y)
@@ -125,7 +129,7 @@ def softmax(node: Node, code: Code) -> list[str]:
             *code.loops(row.inner, {"y": ys}, lambda e: [f"{e['y']} = {e['y']} / {total};"]),
         ]
 
-    walks = {"x": Affine(x, row.outer_strides), "y": Affine(y, row.outer_strides)}
+    walks = {"x": ElementWalk(x, row.outer_strides), "y": ElementWalk(y, row.outer_strides)}
     return code.loops(row.outer, walks, one)
 
 
@@ -133,7 +137,7 @@ FIRST_OF_ONE_AXIS = 13
 """The first opset in which Softmax is over one axis."""
 
 
-def layer_normalization(node: Node, code: Code) -> list[str]:
+def layer_normalization(node: CNode, code: Code) -> list[str]:
     """(x - mean) / sqrt(variance + epsilon) · scale + bias, over the axes from `axis` on."""
     x, scale, bias, y = node.required(0), node.required(1), node.input(2), node.outputs[0]
     if len(node.outputs) > 1 or node.attributes.get("stash_type", 1) != 1:
@@ -154,7 +158,7 @@ def layer_normalization(node: Node, code: Code) -> list[str]:
 
     def one(at: Elements) -> list[str]:
         xs, ys = row.inside(at["x"]), row.inside(at["y"])
-        own = {name: Affine(operand, row_major(row.inner)) for name, operand in parameters.items()}
+        own = {name: ElementWalk(operand, row_major(row.inner)) for name, operand in parameters.items()}
         count = real(float(row.count))
         return [
             f"{total} = 0.0F;",
@@ -170,11 +174,11 @@ def layer_normalization(node: Node, code: Code) -> list[str]:
             *code.loops(row.inner, {"x": xs, "y": ys, **own}, last),
         ]
 
-    walks = {"x": Affine(x, row.outer_strides), "y": Affine(y, row.outer_strides)}
+    walks = {"x": ElementWalk(x, row.outer_strides), "y": ElementWalk(y, row.outer_strides)}
     return code.loops(row.outer, walks, one)
 
 
-def gemm(node: Node, code: Code) -> list[str]:
+def gemm(node: CNode, code: Code) -> list[str]:
     """alpha · A · B + beta · C of matrices, each turned if asked."""
     a, b, bias, y = node.required(0), node.required(1), node.input(2), node.outputs[0]
     alpha, beta = (float(node.attributes.get(name, 1.0)) for name in ("alpha", "beta"))
@@ -188,7 +192,7 @@ def gemm(node: Node, code: Code) -> list[str]:
     return _products(code, sizes, steps, bias, y)
 
 
-def matmul(node: Node, code: Code) -> list[str]:
+def matmul(node: CNode, code: Code) -> list[str]:
     """A · B of matrices, or of stacks of them that are repeated as ONNX says."""
     a, b, y = node.required(0), node.required(1), node.outputs[0]
     if min(len(a.shape), len(b.shape)) < 2:
@@ -198,31 +202,31 @@ def matmul(node: Node, code: Code) -> list[str]:
     left = broadcast(a, (*stack, rows_, depth)).strides
     right = broadcast(b, (*stack, depth, columns)).strides
     steps = {
-        "a": Affine(a, (*left[:-1], 0, left[-1])),
-        "b": Affine(b, (*right[:-2], 0, right[-1], right[-2])),
+        "a": ElementWalk(a, (*left[:-1], 0, left[-1])),
+        "b": ElementWalk(b, (*right[:-2], 0, right[-1], right[-2])),
     }
     return _products(code, (*y.shape, depth), steps, None, y)
 
 
-def _turned(operand: Operand, is_turned: int, axes: tuple[int, int]) -> Affine:
+def _turned(operand: NodeOperand, is_turned: int, axes: tuple[int, int]) -> ElementWalk:
     """A matrix whose rows and columns are these of the loops of row, column, depth."""
     strides = [0, 0, 0]
     for axis, stride in zip(axes, row_major(operand.shape)[:: -1 if is_turned else 1], strict=True):
         strides[axis] = stride
-    return Affine(operand, tuple(strides))
+    return ElementWalk(operand, tuple(strides))
 
 
 def _products(
-    code: Code, sizes: Sequence[int], factors: Mapping[str, Affine], bias: Operand | None, y: Operand
+    code: Code, sizes: Sequence[int], factors: Mapping[str, ElementWalk], bias: NodeOperand | None, y: NodeOperand
 ) -> list[str]:
     """y = Σ a · b + bias; the last of the sizes is that of the sum."""
     require_floats(y, *(walk.operand for walk in factors.values()), *([] if bias is None else [bias]))
     total = code.variable("float", "total")
-    outer = {name: Affine(walk.operand, walk.strides[:-1]) for name, walk in factors.items()}
-    outer |= {"y": Affine(y, row_major(y.shape))} | ({} if bias is None else {"c": broadcast(bias, y.shape)})
+    outer = {name: ElementWalk(walk.operand, walk.strides[:-1]) for name, walk in factors.items()}
+    outer |= {"y": ElementWalk(y, row_major(y.shape))} | ({} if bias is None else {"c": broadcast(bias, y.shape)})
 
     def one(at: Elements) -> list[str]:
-        inner = {n: Affine(walk.operand, walk.strides[-1:], base=at[n].index) for n, walk in factors.items()}
+        inner = {n: ElementWalk(walk.operand, walk.strides[-1:], base=at[n].index) for n, walk in factors.items()}
         step = code.loops(sizes[-1:], inner, lambda e: [f"{total} = {total} + {e['a']} * {e['b']};"])
         plus = "" if bias is None else f" + {at['c']}"
         return [f"{total} = 0.0F;", *step, f"{at['y']} = {total}{plus};"]
@@ -230,7 +234,7 @@ def _products(
     return code.loops(sizes[:-1], outer, one)
 
 
-def _axes(node: Node, x: Operand) -> list[int]:
+def _axes(node: CNode, x: NodeOperand) -> list[int]:
     """What a reduction is over: an attribute before opset 18, an operand since; nothing there means all axes."""
     if node.op_type.startswith("Global"):
         return list(range(2, len(x.shape)))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tilewright.isa.files.keys import MACHINE_KEYS
 from tilewright.isa.files.yaml_tree import Tree, apply_override, merge, setting
-from tilewright.isa.key_kinds import KeyMapping, Word
+from tilewright.isa.key_kinds import Key, KeyMapping, Kind, Names, Word
 
 ENGINES, INSTRUCTIONS, ENGINE = "engines", "instructions", "engine"
 
@@ -48,19 +48,49 @@ def with_settings(tree: Tree, overrides: Iterable[str]) -> Tree:
 
 
 def _with_usual(tree: Tree, path: Sequence[str]) -> Tree:
-    """The tree with a key that a setting names, where it is of a section whose keys may all be left out.
+    """The tree with a key that a setting names and that the file may leave out, so that there is one to replace.
 
-    With all of its keys where the setting names none of them, so that what is said of that lists them. So with a key
-    of the machine itself that is a choice.
+    So with a key of the machine itself that is a choice of words, of a section whose keys may all be left out, and of
+    what the file names, such as a memory. Where a setting names no key of such a section, it gets all of them, so that
+    what is said of that lists them.
     """
     if len(path) == 1 and path[0] in USUAL_CHOICES and isinstance(tree.value, Mapping):
         return tree if path[0] in tree.value else Tree({**tree.value, path[0]: Tree(None, tree.where)}, tree.where)
+    if len(path) > 2:
+        return _with_placeholder(tree, path) if _may_be_left_out(path) else tree
     keys = USUAL_SECTIONS.get(path[0]) if len(path) == 2 else None
     if keys is None or not isinstance(tree.value, Mapping):
         return tree
     wanted = {path[1]} & keys or keys
     there = {**dict.fromkeys(sorted(wanted), Tree(0, tree.where)), **_children(tree, path[0])}
     return Tree({**tree.value, path[0]: Tree(there, tree.where)}, tree.where)
+
+
+def _may_be_left_out(path: Sequence[str]) -> bool:
+    """Whether a path leads to a key that a file need not say, and that stands for no other one."""
+    kind: Kind = KeyMapping(MACHINE_KEYS)
+    last: Key | None = None
+    for name in path:
+        match kind:
+            case KeyMapping(keys=keys, exactly_one_of=one_of) if name in keys:
+                last = None if name in one_of else keys[name]
+                kind = keys[name].kind
+            case Names(values=values):
+                last, kind = None, values
+            case _:
+                return False
+    return last is not None and not last.is_needed
+
+
+def _with_placeholder(tree: Tree, path: Sequence[str]) -> Tree:
+    """The tree with nothing at a path, unless something is there, or nothing that it could be in."""
+    if not path:
+        return tree
+    children = tree.value if isinstance(tree.value, Mapping) else {}
+    if path[0] not in children and len(path) > 1:
+        return tree
+    below = _with_placeholder(children.get(path[0], Tree(None, tree.where)), path[1:])
+    return Tree({**children, path[0]: below}, tree.where)
 
 
 def _without(tree: Tree, engines: Iterable[str], said: Mapping[str, Tree]) -> Tree:

@@ -199,9 +199,8 @@ class _Builder:
         words = [choice.value for choice in type(default)]
         if tree is None:
             return default
-        word = self.reader.word(tree, path)
-        if word in words:
-            return type(default)(word)
+        if tree.value in words:
+            return type(default)(tree.value)
         self.reader.complain(tree.where, path, f"expected {', '.join(words)}, not {tree.kind}")
         return default
 

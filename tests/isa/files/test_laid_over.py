@@ -56,3 +56,28 @@ def test_an_engine_that_must_be_there_is_asked_for_in_one_line() -> None:
         load_machine("tiny8", ("engines.load=null",))
     assert str(caught.value).endswith("engines: the key 'load' is missing: a dma engine that reads dram")
     assert "\n" not in str(caught.value)
+
+
+def test_a_setting_may_name_a_key_that_the_file_leaves_out() -> None:
+    machine = load_machine("tiny8", ("memories.act.ports=1", "memories.act.interleave=words", "clock_gating=unit"))
+    assert machine.memories["act"].has_one_port
+    assert (str(machine.memories["act"].interleave), machine.has_gated_clocks) == ("words", True)
+    assert not machine.memories["wgt"].has_one_port
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("memories.act.ports=3", "memories.act.ports: 3 is out of range; expected 1 to 2"),
+        ("memories.act.interleave=bits", "memories.act.interleave: expected words, none, not 'bits'"),
+        ("memories.act.prots=1", "memories.act has no 'prots'"),
+        ("memories.akt.ports=1", "memories has no 'akt' (did you mean 'act'?)"),
+        ("memories.act.depth=64", "memories.act has no 'depth'"),  # which `kib` says already
+        ("clock_gating=yes", "clock_gating: expected none, unit, not True"),
+    ],
+)
+def test_a_setting_that_fits_no_key_is_told_once(setting: str, said: str) -> None:
+    with pytest.raises(IsaError) as caught:
+        load_machine("tiny8", (setting,))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -23,9 +23,8 @@ from tilewright.isa.timing import (
     vec_results,
     vec_stages,
 )
-from tilewright.rtl.datapath import (
-    VectorDatapath,
-    formats_by_stages,
+from tilewright.rtl.datapath import VectorDatapath, formats_by_stages
+from tilewright.rtl.datapath_widths import (
     immediates_bits,
     looked_up,
     result_bits,

@@ -41,7 +41,8 @@ from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import format_stages
-from tilewright.rtl.datapath import VectorDatapath, source_bits
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.datapath_widths import source_bits
 from tilewright.simulator import interpreter
 from tilewright.simulator.interpreter import evaluate
 from tilewright.simulator.statement_arrays import ArrayStatement, StatementFacts, leaves

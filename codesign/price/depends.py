@@ -24,7 +24,8 @@ from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.beats import Window
 from tilewright.rtl.bus import ReadChannel, id_bits
 from tilewright.rtl.counters import Counters, bus_channels
-from tilewright.rtl.datapath import VectorDatapath, looked_up, result_bits, source_bits, table_address_bits
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.datapath_widths import looked_up, result_bits, source_bits, table_address_bits
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.fifo import BlockFifo, Fifo

@@ -15,7 +15,8 @@ from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.datapath_schedule import Unit
 from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
 from tilewright.isa.timing import format_stages, in_pipeline, is_wires, vec_stages
-from tilewright.rtl.datapath import VectorDatapath, result_element_bits
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.datapath_widths import result_element_bits
 from tilewright.rtl.layout import immediate_places
 from tilewright.rtl.proof.lane_tree import COMBINE, prove_lane_trees
 from tilewright.rtl.proof.meaning import REDUCE, Meaning, as_integer

@@ -9,7 +9,7 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
 from tilewright.isa.timing import memory_read
-from tilewright.rtl.datapath import result_bits
+from tilewright.rtl.datapath_widths import result_bits
 from tilewright.rtl.parts import JoinedParts
 from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.result import Claim, Goal, Subject

@@ -21,7 +21,8 @@ from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.datapath_schedule import PipelineEnd, StagePlace, bind, schedule
 from tilewright.isa.timing import format_stages
-from tilewright.rtl.datapath import VectorDatapath, immediates_bits
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.datapath_widths import immediates_bits
 from tilewright.rtl.layout import immediate_places
 
 EVERY_WORD = """

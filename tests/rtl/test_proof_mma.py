@@ -14,7 +14,7 @@ from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import mma_read, mma_write
 from tilewright.rtl.memory import bank_of
-from tilewright.rtl.mma import VectorIssuer, WeightReader
+from tilewright.rtl.mma_walkers import VectorIssuer, WeightReader
 from tilewright.rtl.proof.mma import mma_engine
 from tilewright.rtl.proof.result import refute
 
@@ -75,7 +75,7 @@ def test_sums_of_one_bank_are_never_read_and_written_at_once(banks: int, interle
 
 
 def test_sees_a_vector_that_does_not_wait_for_the_bank_of_its_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.rtl.mma.VectorIssuer.build_is_bank_written", lambda self, m: Const(0, 1))
+    monkeypatch.setattr("tilewright.rtl.mma_walkers.VectorIssuer.build_is_bank_written", lambda self, m: Const(0, 1))
     machine = one_port(4, "words")
     with pytest.raises(KeyError, match="has_issued_1"):
         failed_goals(mma_engine(machine, array_of(machine)), "mma: never")
@@ -83,7 +83,7 @@ def test_sees_a_vector_that_does_not_wait_for_the_bank_of_its_sums(monkeypatch: 
 
 def test_sees_a_vector_that_looks_at_another_bank(monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows the banks of the words that are half as far."""
-    monkeypatch.setattr("tilewright.rtl.mma.bank_of", lambda memory, address: bank_of(memory, address >> 1))
+    monkeypatch.setattr("tilewright.rtl.mma_walkers.bank_of", lambda memory, address: bank_of(memory, address >> 1))
     machine = one_port(4, "words")
     failed = failed_goals(mma_engine(machine, array_of(machine)), "mma: never")
     never = "mma: never reads and writes sums of one bank at once"

@@ -18,68 +18,80 @@ if TYPE_CHECKING:
     from tilewright.quantization.quantize import QuantizedModel
 
 
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A float ONNX model.")]
+Calibration = Annotated[str, typer.Option("--calibration", metavar="FILE", help=CALIBRATION_HELP)]
+Method = Annotated[
+    str, typer.Option("--method", metavar="METHOD", help="How to find ranges: minmax, percentile or entropy.")
+]
+Percentile = Annotated[
+    float | None,
+    typer.Option(
+        "--percentile",
+        metavar="PERCENT",
+        help="The percentage of values that --method percentile keeps; 99.999 by default.",
+    ),
+]
+Activations = Annotated[
+    str | None,
+    typer.Option(
+        "--activations", metavar="TYPE", help="The type of activations, such as int16; default: signed, eight bits."
+    ),
+]
+WeightType = Annotated[
+    str | None,
+    typer.Option(
+        "--weights", metavar="TYPE", help="The type of weights of products, such as int4; default: eight bits."
+    ),
+]
+Block = Annotated[
+    int,
+    typer.Option(
+        "--block",
+        metavar="COUNT",
+        help="How many weights of a channel of MatMul and Gemm share a scale: 16, 32, 64 or 128; default: all.",
+    ),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        metavar="NODE",
+        help="Leave a node, or all of an operator, in float; auto leaves those that hurt most. May be repeated.",
+    ),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse a network in which a layer's own range costs more than 6 dB.")
+]
+Mixed = Annotated[
+    float | None,
+    typer.Option(
+        "--mixed",
+        metavar="DB",
+        help="Give each layer the weights of --weights or eight bits, as saves most on --isa, as long as the worst "
+        "output loses at most so many dB.",
+    ),
+]
+MixedIsa = Annotated[
+    str | None, typer.Option("--isa", metavar="MACHINE", help="The machine of --mixed: a name or a YAML file.")
+]
+Saves = Annotated[str, typer.Option("--saves", metavar="WHAT", help="What --mixed saves: cycles or energy.")]
+
+
 def quantize_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A float ONNX model.")],
-    calibration: Annotated[str, typer.Option("--calibration", metavar="FILE", help=CALIBRATION_HELP)],
+    model: Model,
+    calibration: Calibration,
     output: Output,
-    method: Annotated[
-        str, typer.Option("--method", metavar="METHOD", help="How to find ranges: minmax, percentile or entropy.")
-    ] = "minmax",
-    percentile: Annotated[
-        float | None,
-        typer.Option(
-            "--percentile",
-            metavar="PERCENT",
-            help="The percentage of values that --method percentile keeps; 99.999 by default.",
-        ),
-    ] = None,
-    activations: Annotated[
-        str | None,
-        typer.Option(
-            "--activations", metavar="TYPE", help="The type of activations, such as int16; default: signed, eight bits."
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            "--weights", metavar="TYPE", help="The type of weights of products, such as int4; default: eight bits."
-        ),
-    ] = None,
-    block: Annotated[
-        int,
-        typer.Option(
-            "--block",
-            metavar="COUNT",
-            help="How many weights of a channel of MatMul and Gemm share a scale: 16, 32, 64 or 128; default: all.",
-        ),
-    ] = 0,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keep",
-            metavar="NODE",
-            help="Leave a node, or all of an operator, in float; auto leaves those that hurt most. May be repeated.",
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse a network in which a layer's own range costs more than 6 dB.")
-    ] = False,
-    mixed: Annotated[
-        float | None,
-        typer.Option(
-            "--mixed",
-            metavar="DB",
-            help="Give each layer the weights of --weights or eight bits, as saves most on --isa, as long as the worst "
-            "output loses at most so many dB.",
-        ),
-    ] = None,
-    isa: Annotated[
-        str | None, typer.Option("--isa", metavar="MACHINE", help="The machine of --mixed: a name or a YAML file.")
-    ] = None,
+    method: Method = "minmax",
+    percentile: Percentile = None,
+    activations: Activations = None,
+    weights: WeightType = None,
+    block: Block = 0,
+    keep: Keep = None,
+    strict: Strict = False,
+    mixed: Mixed = None,
+    isa: MixedIsa = None,
     overrides: Set = None,
-    saves: Annotated[
-        str, typer.Option("--saves", metavar="WHAT", help="What --mixed saves: cycles or energy.")
-    ] = "cycles",
+    saves: Saves = "cycles",
     shape: Shape = None,
     seed: Seed = 0,
     json: Json = None,

@@ -37,7 +37,12 @@ Weight = Annotated[float, Meta(gt=0, le=LARGEST)]
 Cycles = Annotated[float, Meta(ge=0, le=LARGEST)]
 
 
-class _Kind(Struct, tag_field="kind", tag=lambda name: name.lower(), omit_defaults=True, frozen=True):
+def _kind_of(class_name: str) -> str:
+    """What a line says that it is. PriceLine → price"""
+    return class_name.removesuffix("Line").lower()
+
+
+class _Kind(Struct, tag_field="kind", tag=_kind_of, omit_defaults=True, frozen=True):
     """The base of all kinds; the kind is the class's name."""
 
 

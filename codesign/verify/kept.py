@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.codesign.explore.lines import Line
 from tilewright.codesign.explore.study import Entry, Study
-from tilewright.codesign.verify.verdict import BITS, BOUND, DEGREES, TestOutcome, Verdict
+from tilewright.codesign.verify.verdict import BITS, BOUND, DEGREES, Verdict, VerifyOutcome
 
 
 def verdicts(study: Study, entry: Entry) -> Mapping[str, Verdict]:
@@ -15,7 +15,7 @@ def verdicts(study: Study, entry: Entry) -> Mapping[str, Verdict]:
     for degree in DEGREES:
         line = study.line("verified", *_key(study, entry, degree).values())
         if line is not None:
-            found[degree] = Verdict(TestOutcome(line["outcome"]), line["text"])
+            found[degree] = Verdict(VerifyOutcome(line["outcome"]), line["text"])
     return found
 
 

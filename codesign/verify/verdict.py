@@ -18,7 +18,7 @@ DEGREES: Mapping[str, str] = {
 """In the order in which they are tested, with what each of them says of a machine."""
 
 
-class TestOutcome(Enum):
+class VerifyOutcome(Enum):
     """A machine holds, or fails; or it could not be tested here."""
 
     HOLDS = "holds"
@@ -30,21 +30,21 @@ class TestOutcome(Enum):
 class Verdict:
     """The outcome of a test, and what it found in a few words."""
 
-    outcome: TestOutcome
+    outcome: VerifyOutcome
     text: str
 
     @property
     def fails(self) -> bool:
-        return self.outcome is TestOutcome.FAILS
+        return self.outcome is VerifyOutcome.FAILS
 
 
 def holds(text: str) -> Verdict:
-    return Verdict(TestOutcome.HOLDS, text)
+    return Verdict(VerifyOutcome.HOLDS, text)
 
 
 def fails(text: str) -> Verdict:
-    return Verdict(TestOutcome.FAILS, text)
+    return Verdict(VerifyOutcome.FAILS, text)
 
 
 def not_done(text: str) -> Verdict:
-    return Verdict(TestOutcome.NOT_DONE, text)
+    return Verdict(VerifyOutcome.NOT_DONE, text)

@@ -23,8 +23,8 @@ from tilewright.codesign.verify.verdict import (
     DEGREES,
     PROOF,
     RTL,
-    TestOutcome,
     Verdict,
+    VerifyOutcome,
     fails,
     holds,
     not_done,
@@ -71,7 +71,7 @@ def verify(
                 verdict = verdicts(study, entry).get(degree)
                 if verdict is None:
                     verdict = subject.verdict(degree)
-                    if verdict.outcome is not TestOutcome.NOT_DONE:
+                    if verdict.outcome is not VerifyOutcome.NOT_DONE:
                         store.add(verified_line(study, entry, degree, verdict))
                 yield PointVerdict(entry.label, degree, verdict)
 
@@ -131,7 +131,7 @@ class _Subject:
     def _bits(self) -> Verdict:
         """All networks: the first that fails, or was not compared, stands for them."""
         verdicts = {each.name: self._compare_bits(each, self._machine, self._space.effort) for each in self._networks}
-        for outcome, make in ((TestOutcome.FAILS, fails), (TestOutcome.NOT_DONE, not_done)):
+        for outcome, make in ((VerifyOutcome.FAILS, fails), (VerifyOutcome.NOT_DONE, not_done)):
             for name, verdict in verdicts.items():
                 if verdict.outcome is outcome:
                     return make(f"{name}: {verdict.text}")

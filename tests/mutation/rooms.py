@@ -17,6 +17,7 @@ TESTED_ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "rtl/templates": ("tests/rtl/test_*.py",),
     "isa/kernels": ("tests/isa/test_kernels.py",),
     "tilewright/bundle/driver": ("tests/tilewright/bundle/test_python_driver.py",),
+    "tilewright/bundle/nodes": ("tests/tilewright/bundle/test_nodes.py",),
     "tilewright/specialised": ("tests/tilewright/commands/test_specialise.py",),
     "tilewright/losses": ("tests/tilewright/profiles/test_*.py",),
     "tilewright/dumps": ("tests/tilewright/commands/test_compile.py",),

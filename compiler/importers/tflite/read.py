@@ -27,7 +27,6 @@ from tilewright.compiler.importers.tflite.model import (
 )
 from tilewright.compiler.importers.tflite.schema import LIST, count_slots, enumerator, fields_of
 from tilewright.compiler.importers.tflite.variables import CHANGING, resolve_variables
-from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.machine.memory import BYTE_BITS
 from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, SHORT, STORED_TYPES
 
@@ -162,11 +161,10 @@ class _TfliteReader:
         if len(zeros) == 1:
             zeros *= len(scales)
         if info.dtype.name in STORED_TYPES or info.dtype.kind in "iu":
-            limits = parse_integer_type(info.dtype.name).interval
-            if not all(limits.low <= zero <= limits.high for zero in zeros):
+            low, high = _limits(info.dtype)
+            if not all(low <= zero <= high for zero in zeros):
                 raise CompileError(
-                    str(info),
-                    f"has a zero point outside {limits.low} … {limits.high}, the range of {info.dtype.name}",
+                    str(info), f"has a zero point outside {low} … {high}, the range of {info.dtype.name}"
                 )
         axis = quantization.QuantizedDimension()
         if len(info.shape) == 1:
@@ -307,6 +305,14 @@ class _TfliteReader:
                     expected=f"the {known} of {options.__name__}",
                     remedy="Convert the network with an older converter",
                 )
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """The least and the greatest integer of a type, which may be narrower than numpy's own are."""
+    if dtype.name in STORED_TYPES:
+        return STORED_TYPES[dtype.name].limits
+    limits = np.iinfo(dtype)
+    return limits.min, limits.max
 
 
 def _check_indices(graph: SubgraphInfo, of: str) -> None:

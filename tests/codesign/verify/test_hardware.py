@@ -12,7 +12,7 @@ import pytest
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.verify import hardware
 from tilewright.codesign.verify.hardware import operator_programs, verify_datapath, verify_hardware
-from tilewright.codesign.verify.verdict import TestOutcome, holds
+from tilewright.codesign.verify.verdict import VerifyOutcome, holds
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.state import MachineState, RunCounters
@@ -64,7 +64,7 @@ def test_without_tools_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RtlError("no Verilator here")
 
     monkeypatch.setattr(hardware, "require_tools", missing)
-    assert verify_hardware(TINY).outcome is verify_datapath(TINY).outcome is TestOutcome.NOT_DONE
+    assert verify_hardware(TINY).outcome is verify_datapath(TINY).outcome is VerifyOutcome.NOT_DONE
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "pip install z3-solver" in verify_datapath(TINY).text
 
@@ -72,7 +72,7 @@ def test_without_tools_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_the_hardware_of_a_shipped_machine_is_the_simulator_s() -> None:
     verdict = verify_hardware(TINY)
-    assert verdict.outcome is TestOutcome.HOLDS, verdict.text
+    assert verdict.outcome is VerifyOutcome.HOLDS, verdict.text
 
 
 @pytest.mark.slow
@@ -87,4 +87,4 @@ def test_values_are_those_of_onnx_runtime(request: pytest.FixtureRequest) -> Non
     model = request.config.rootpath / "programs/digits/digits_int8.onnx"
     verdict = compare_bits(Network("digits", model.read_bytes()), TINY, 0)
     assert verdict == holds("6 tensors, all 2,602 values equal")
-    assert compare_bits(Network("none", b""), TINY, 0).outcome is TestOutcome.NOT_DONE
+    assert compare_bits(Network("none", b""), TINY, 0).outcome is VerifyOutcome.NOT_DONE

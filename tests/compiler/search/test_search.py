@@ -136,7 +136,7 @@ def test_more_effort_searches_in_the_order_that_is_best_for_what_less_finds(monk
     nothing = replace(EFFORTS[2], tiles=0, order=0, least=0, finer=0, large=0)
     monkeypatch.setattr(search, "EFFORTS", (nothing, nothing, nothing))
     monkeypatch.setattr(search, "search_ahead", lambda *_: Ahead(3))
-    monkeypatch.setattr(search, "_Search", Search)
+    monkeypatch.setattr(search, "_PlanSearch", Search)
     selection = two_convolutions()
     search_tiling(selection, Options(effort=2), finisher_for(selection.machine))
     assert seen == [(1, EVERYTHING_AHEAD), (2, Ahead(3))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -52,7 +53,8 @@ def tool_facts() -> list[str]:
 
 def run_tool(command: list[str], folder: Path) -> None:
     """Run a command in a folder; raises RtlError with its last lines when it fails, or says what to install."""
-    environment = {**os.environ, "MAKEFLAGS": MAKE_FLAGS}
+    python = sys.executable.replace(" ", "\\ ")  # which need not be called `python` on the PATH
+    environment = {**os.environ, "MAKEFLAGS": f"{MAKE_FLAGS} PYTHON3={python}"}
     try:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     except FileNotFoundError as error:

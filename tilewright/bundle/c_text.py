@@ -66,6 +66,11 @@ def integer(value: int) -> str:
     return "INT32_MIN" if value == -(1 << 31) else str(value)
 
 
+def long_integer(value: int, dtype: str) -> str:
+    """An integer of 64 bits, of the type int64 or uint64; the least has no literal of its own in C."""
+    return "INT64_MIN" if value == -(1 << 63) else f"{dtype.upper()}_C({value})"
+
+
 def values(items: Sequence[str]) -> str:
     """The inside of an initialiser, on as many lines as it takes; C has no empty one, so nothing is a 0."""
     lines, line = [], ""

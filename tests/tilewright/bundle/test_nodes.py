@@ -90,6 +90,11 @@ CASES = [
     Case("Slice", [real(9)], {1: ints(-1), 2: ints(-10), 3: ints(0), 4: ints(-1)}),  # backwards: by a table
     Case("Gather", [real(4, 6)], {1: ints(3, 0, 0, 5)}, {"axis": 1}),
     Case("Concat", [real(2, 3), real(2, 1), real(2, 4)], attributes={"axis": 1}),
+    Case("Concat", [real(2, 3)], {0: np.array([[5], [7]], FLOAT)}, {"axis": 1}),
+    Case("Concat", [((3,), np.int64)], {1: ints(2)}, {"axis": 0}),
+    Case("Concat", [((3,), np.int64), ((1,), np.int64)], {1: ints(-2, -(1 << 63), 1 << 40)}, {"axis": 0}),
+    Case("Concat", [((2,), np.uint64)], {0: np.array([(1 << 64) - 1], np.uint64)}, {"axis": 0}),
+    Case("Concat", [((2,), np.int8)], {0: np.array([-128, 5], np.int8)}, {"axis": 0}),
     Case("Split", [real(6, 4)], {1: ints(1, 5)}, outputs=2),
     Case("DepthToSpace", [real(1, 8, 2, 3)], attributes={"blocksize": 2}),
     Case("SpaceToDepth", [real(1, 2, 4, 6)], attributes={"blocksize": 2}),
@@ -210,6 +215,8 @@ REFUSED = [
     (Case("Clip", [real(3), ((), FLOAT)]), "its lower end is computed in each run, not constant"),
     (Case("Add", [((3,), np.int64), ((3,), np.int64)]), "it is of int64; the C is for float32"),
     (Case("Gather", [real(3, 4), ((2,), np.int64)]), "it is of float32, int64, or an operand"),
+    (Case("Gather", [((2,), np.int64)], {0: ints(5, 4, 3)}), "its operand 1, which says how to move, is computed"),
+    (Case("Gather", [((3,), np.int64), ((2,), np.int64)]), "its operand 1, which says how to move, is computed"),
     (Case("Gemm", [real(3, 4), real(4, 5)], attributes={"alpha": 0.5}), "it multiplies by alpha 0.5 and beta 1.0"),
 ]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.bundle.c_text import array, integer, real
+from tilewright.bundle.c_text import array, integer, long_integer, real
 
 C_TYPES: Mapping[str, str] = {
     "float32": "float",
@@ -201,20 +201,20 @@ def require_floats(*operands: NodeOperand) -> None:
 
 
 def literal(value: Any, dtype: str) -> str:
-    """A constant of C. Raises NoCode for a real that C has no literal for."""
-    if dtype == "float32":
-        if not np.isfinite(value):
-            raise NoCode(f"its constant {value} has no literal in C")
-        return f"({real(float(value))})" if value < 0 else real(float(value))
-    if dtype == "int64":
-        raise NoCode("it has a constant of int64")
-    text = integer(int(value))
-    return f"({text})" if value < 0 else text
+    """A constant of C, within an expression. Raises NoCode for a real that C has no literal for."""
+    text = _plain_literal(value, dtype)
+    return f"({text})" if text.startswith("-") else text
 
 
 def literals(operand: NodeOperand) -> list[str]:
     """All values of a constant operand."""
     assert operand.value is not None
-    if operand.dtype == "int64":
-        return [f"INT64_C({int(value)})" for value in operand.value.reshape(-1)]
-    return [literal(value, operand.dtype).strip("()") for value in operand.value.reshape(-1)]
+    return [_plain_literal(value, operand.dtype) for value in operand.value.reshape(-1)]
+
+
+def _plain_literal(value: Any, dtype: str) -> str:
+    if dtype == "float32":
+        if not np.isfinite(value):
+            raise NoCode(f"its constant {value} has no literal in C")
+        return real(float(value))
+    return long_integer(int(value), dtype) if dtype in ("int64", "uint64") else integer(int(value))

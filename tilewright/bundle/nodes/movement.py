@@ -18,33 +18,37 @@ MOST_PLACES = 1 << 16
 
 
 def move(node: CNode, code: Code) -> list[str]:
-    """Copy each result's elements from where the operator takes them: from operands that are not constant."""
-    sources = [operand for operand in node.inputs if operand is not None and operand.value is None]
-    kinds = {operand.dtype for operand in (*sources, *node.outputs)}
+    """Copy each result's elements from where the operator takes them."""
+    computed = [operand for operand in node.inputs if operand is not None and operand.value is None]
+    kinds = {operand.dtype for operand in (*computed, *node.outputs)}
     if len(kinds) > 1:
         raise NoCode(f"it is of {', '.join(sorted(kinds))}, or an operand that says how to move is not constant")
+    sources = [node.required(position) for position in range(len(node.inputs) if node.op_type == "Concat" else 1)]
     ends = np.cumsum([0, *(source.elements for source in sources)])
     lines: list[str] = []
-    for output, numbers in zip(node.outputs, _moved_numbers(node, ends), strict=True):
+    for output, numbers in zip(node.outputs, _moved_numbers(node, sources, ends), strict=True):
         for source, (first, end) in zip(sources, pairwise(ends), strict=True):
             lines += _copy(code, output, source, numbers, int(first), int(end))
     return lines
 
 
-def _moved_numbers(node: CNode, ends: NDArray[Any]) -> list[NDArray[Any]]:
-    """The results of the operator on the numbers 0, 1, … of its operands' elements."""
-    names, constants = [], []
-    given: dict[str, NDArray[Any]] = {}
-    for position, operand in enumerate(node.inputs):
-        names.append("" if operand is None else f"x{position}")
-        if operand is not None and operand.value is None:
-            first = int(ends[len(given)])
-            given[f"x{position}"] = np.arange(first, first + operand.elements, dtype=np.int64).reshape(operand.shape)
-        elif operand is not None:
-            assert operand.value is not None
-            constants.append(onnx.numpy_helper.from_array(operand.value, f"x{position}"))
-    if sum(array.size for array in given.values()) == 0:
+def _moved_numbers(node: CNode, sources: Sequence[NodeOperand], ends: NDArray[Any]) -> list[NDArray[Any]]:
+    """The results of the operator on the numbers 0, 1, … of its sources' elements, which are its first operands.
+
+    What else it has says how they move. Raises NoCode where that is computed.
+    """
+    if ends[-1] == 0:
         raise NoCode("it moves nothing")
+    given = {
+        f"x{position}": np.arange(first, end, dtype=np.int64).reshape(source.shape)
+        for position, (source, (first, end)) in enumerate(zip(sources, pairwise(ends), strict=True))
+    }
+    names, constants = list(given), []
+    for position in range(len(sources), len(node.inputs)):
+        values = node.constant(position, f"operand {position}, which says how to move,")
+        names.append("" if values is None else f"x{position}")
+        if values is not None:
+            constants.append(onnx.numpy_helper.from_array(values, names[-1]))
     results = [f"y{position}" for position in range(len(node.outputs))]
     made = onnx.helper.make_node(node.op_type, names, results, **node.attributes)
     kind = onnx.TensorProto.INT64

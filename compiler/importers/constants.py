@@ -74,6 +74,11 @@ def evaluate_constants(
     return True
 
 
+def follows_from_operands(node: onnx.NodeProto) -> bool:
+    """Whether a node's results follow from its operands: they are not drawn, and it has no graph that reads others."""
+    return node.op_type not in RANDOM and not any(attribute.type in GRAPHS for attribute in node.attribute)
+
+
 class _Constants:
     """Constant tensors: those of the file, those that stay nodes, and the `results` of nodes that are gone."""
 
@@ -113,9 +118,7 @@ class _Constants:
         return True
 
     def _is_constant(self, node: onnx.NodeProto) -> bool:
-        if node.domain not in NAMES_OF_DEFAULT_DOMAIN or node.op_type in RANDOM:
-            return False
-        if any(attribute.type in GRAPHS for attribute in node.attribute):
+        if node.domain not in NAMES_OF_DEFAULT_DOMAIN or not follows_from_operands(node):
             return False
         if node.op_type == CONSTANT:
             return all(attribute.type in NUMBERS for attribute in node.attribute)

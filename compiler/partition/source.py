@@ -22,7 +22,7 @@ from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.batches.batch import for_images, with_one_image
 from tilewright.compiler.importers.batches.place import ImageAxis
-from tilewright.compiler.importers.constants import RANDOM
+from tilewright.compiler.importers.constants import follows_from_operands
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import (
     build_graph,
@@ -247,9 +247,9 @@ def _free_nodes(
     constant = set(initializers)
     free = set()
     for node in model.graph.node:
-        if node.name in refused or any(a.HasField("g") or a.graphs for a in node.attribute):
+        if node.name in refused or not follows_from_operands(node):
             continue
-        if all(name in constant for name in node.input if name) and node.op_type not in RANDOM:
+        if all(name in constant for name in node.input if name):
             constant.update(node.output)
             free.add(node.name)
         elif node.op_type == "DequantizeLinear" and all(name in constant for name in node.input[1:] if name):

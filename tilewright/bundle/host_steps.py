@@ -15,6 +15,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tilewright.bundle.nodes.code import C_TYPES, NoCode
+from tilewright.compiler.importers.constants import follows_from_operands
 from tilewright.compiler.importers.shapes import infer_shapes, known_shapes
 from tilewright.host.check import parse_host_model
 from tilewright.host.model import HostModel
@@ -107,7 +108,8 @@ class _HostPart:
         """The nodes that are computed in each run; what follows from constants alone is one."""
         for node in self._model.graph.node:
             outputs = [name for name in node.output if name]
-            if all(name in self._constants for name in node.input if name) and not set(outputs) & self._ends:
+            is_known = follows_from_operands(node) and all(name in self._constants for name in node.input if name)
+            if is_known and not set(outputs) & self._ends:
                 self._constants |= self._computed(node, outputs)
                 continue
             operands = tuple(self._operand(name) for name in node.input)

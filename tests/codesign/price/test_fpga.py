@@ -13,7 +13,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import unsigned
 
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price import fpga, nextpnr
+from tilewright.codesign.price import fpga, nextpnr, webassembly
 from tilewright.codesign.price.fpga import fpga_report, fpga_table, price_fpga
 from tilewright.codesign.price.fpga_family import FAMILIES, places_of
 from tilewright.codesign.price.fpga_pins import pins
@@ -124,7 +124,7 @@ def test_a_missing_nextpnr_is_said_before_synthesis(tools: list[str], monkeypatc
     def missing(package: str) -> str:
         raise PackageNotFoundError(package)
 
-    monkeypatch.setattr(nextpnr, "version", missing)
+    monkeypatch.setattr(webassembly, "version", missing)
     monkeypatch.setattr(fpga, "nextpnr_version", nextpnr.nextpnr_version)
     with pytest.raises(PriceError) as error:
         price_fpga(load_machine("tiny8"), "ecp5", place=True)

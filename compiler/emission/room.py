@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -12,7 +10,6 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EIGHTHS
 from tilewright.compiler.emission.kernels.marks import NOT_YET
-from tilewright.compiler.emission.kernels.room import cycle_that_fits, take_words
 from tilewright.compiler.tile.accesses import Integers
 from tilewright.compiler.tile.program import TileProgram
 
@@ -94,8 +91,7 @@ class FreeWords:
     turn, if all others followed in the program's own order.
     """
 
-    def __init__(self, residents: BuffersOnChip) -> None:
-        of = self._residents = residents
+    def __init__(self, of: BuffersOnChip) -> None:
         memories, buffers, operations = len(of.memories), len(of.size), len(of.begins) - 1
         self.columns = RoomColumns(
             begins=of.begins,
@@ -120,19 +116,6 @@ class FreeWords:
             turn=np.zeros(1, np.int64),
         )
 
-    @cached_property
-    def _cycle_that_fits(self) -> Callable[..., int]:
-        return cycle_that_fits.on(self.columns)
-
-    @cached_property
-    def _take_words(self) -> Callable[..., None]:
-        return take_words.on(self.columns)
-
-    @property
-    def turn(self) -> int:
-        """The first operation that has not started."""
-        return int(self.columns.turn[0])
-
     def begin_at(self, turn: int) -> None:
         """Everything before an operation is done, and words that nobody will name again are free."""
         columns = self.columns
@@ -142,22 +125,3 @@ class FreeWords:
         columns.end[here] = 0
         columns.started[:turn] = True
         columns.turn[0] = turn
-
-    def fresh(self, index: int) -> list[int]:
-        """The buffers that take their words with an operation."""
-        columns = self.columns
-        named = columns.named[columns.begins[index] : columns.begins[index + 1]].tolist()
-        return [buffer for buffer in named if columns.end[buffer] == NOT_YET]
-
-    def ready(self, index: int, fresh: Sequence[int], reserved: Mapping[str, int]) -> int | None:
-        """The first cycle in which there are words for an operation's fresh buffers; None if that is not known yet.
-
-        `reserved`: by memory, words to leave for operations that wait.
-        """
-        left = np.array([reserved.get(name, 0) for name in self._residents.memories], np.int64)
-        found = int(self._cycle_that_fits(index, np.array(fresh, np.int64), left))
-        return None if found == NOT_YET else found
-
-    def take(self, index: int, start: int, end: int) -> None:
-        """Start an operation in a cycle, not before those that started earlier; it completes in cycle `end`."""
-        self._take_words(index, start, end)

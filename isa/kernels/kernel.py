@@ -59,31 +59,6 @@ class Kernel:
             _flatten(argument, form, values)
         return self._entry(tuple(form), arguments).call((ctypes.c_int64 * len(values))(*values))
 
-    def on(self, first: Any) -> Callable[..., Any]:
-        """The kernel with its first argument given: what is called often with the same columns takes them apart once.
-
-        Their arrays may change what they hold, but neither their types nor their sizes.
-        """
-        of_first: list[object] = []
-        numbers: list[int] = []
-        _flatten(first, of_first, numbers)
-        known: dict[tuple[object, ...], tuple[_CompiledEntry, ctypes.Array[ctypes.c_int64]]] = {}
-
-        def call(*others: Any) -> Any:
-            form: list[object] = []
-            values: list[int] = []
-            for argument in others:
-                _flatten(argument, form, values)
-            key = tuple(form)
-            if key not in known:
-                entry = self._entry((*of_first, *form), (first, *others))
-                known[key] = entry, (ctypes.c_int64 * (len(numbers) + len(values)))(*numbers)
-            entry, all_values = known[key]
-            all_values[len(numbers) :] = [*values]
-            return entry.call(all_values)
-
-        return call
-
     @cached_property
     def _fingerprint(self) -> str:
         return fingerprint(self.function)

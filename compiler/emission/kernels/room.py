@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tilewright.compiler.emission.kernels.marks import NOT_YET
-from tilewright.isa.kernels.kernel import kept_on_disk, part_of_kernel
+from tilewright.isa.kernels.kernel import part_of_kernel
 
 AHEAD, OF = 3, 4
 """The share of the words free at its turn that an operation may fill ahead of it; the rest leaves the allocator a
@@ -117,15 +117,3 @@ def take(r, index, start, end):
     r.started[index] = True
     while r.started[r.turn[0]]:
         r.turn[0] += 1
-
-
-@kept_on_disk
-def take_words(r, index, start, end):
-    """`take`, from outside of a kernel."""
-    take(r, index, start, end)
-
-
-@kept_on_disk
-def cycle_that_fits(r, index, buffers, reserved):
-    """`fits`, from outside of a kernel."""
-    return fits(r, index, buffers, 0, len(buffers), reserved)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.compiler.emission.stepped_room import SteppedRoom
 from tests.compiler.tile_programs import TileBuilder, random_tiles
-from tilewright.compiler.emission.room import BuffersOnChip, FreeWords
+from tilewright.compiler.emission.room import BuffersOnChip
 from tilewright.isa.files.loader import load_machine
 
 
@@ -20,12 +21,12 @@ def two_products(words: int) -> TileBuilder:
     return build
 
 
-def ready(room: FreeWords, index: int, reserved: int = 0) -> int | None:
+def ready(room: SteppedRoom, index: int, reserved: int = 0) -> int | None:
     return room.ready(index, room.fresh(index), {"wgt": reserved})
 
 
 def test_words_are_there_from_the_completion_of_the_last_use_on() -> None:
-    room = FreeWords(BuffersOnChip(two_products(64).program()))
+    room = SteppedRoom(BuffersOnChip(two_products(64).program()))
     room.take(0, 0, 90)
     room.take(1, 10, 80)
     assert ready(room, 3) is None  # the product that gives words back has not started
@@ -34,14 +35,14 @@ def test_words_are_there_from_the_completion_of_the_last_use_on() -> None:
 
 
 def test_words_are_there_at_once_where_two_buffers_fit() -> None:
-    room = FreeWords(BuffersOnChip(two_products(24).program()))
+    room = SteppedRoom(BuffersOnChip(two_products(24).program()))
     room.take(0, 0, 90)
     assert ready(room, 3) == 0
     assert ready(room, 3, reserved=24) is None
 
 
 def test_only_three_quarters_of_what_is_free_are_for_what_comes_early() -> None:
-    room = FreeWords(BuffersOnChip(two_products(32).program()))
+    room = SteppedRoom(BuffersOnChip(two_products(32).program()))
     room.take(0, 0, 90)
     assert ready(room, 3) is None
     room.take(1, 0, 90)
@@ -53,7 +54,7 @@ def test_only_three_quarters_of_what_is_free_are_for_what_comes_early() -> None:
 @pytest.mark.parametrize(("eighths", "most"), [(8, 54), (7, 54), (6, 48)])
 def test_as_many_words_at_the_most_are_for_what_comes_early(eighths: int, most: int) -> None:
     """Of 64 words, 24 are in use in its turn; it may have three quarters of the 40 others, up to so many eighths."""
-    room = FreeWords(BuffersOnChip(two_products(24).program(), eighths))
+    room = SteppedRoom(BuffersOnChip(two_products(24).program(), eighths))
     assert ready(room, 3, reserved=most - 24) == 0
     assert ready(room, 3, reserved=most - 24 + 1) is None
 
@@ -64,7 +65,7 @@ def test_what_comes_early_leaves_room_for_all_before_it() -> None:
     build.run("load_wgt", {"trip.k": 40, "d.k": 16, "y.k": 1}, d="weights", y=build.buffer("wgt", 40))
     build.operations.insert(3, build.operations.pop())
     build.operations.insert(4, second)
-    room = FreeWords(BuffersOnChip(build.program()))
+    room = SteppedRoom(BuffersOnChip(build.program()))
     room.take(0, 0, 90)
     assert ready(room, 4) is None  # beside the 40 words of operation 3 it has no room before its turn
 
@@ -75,7 +76,7 @@ def test_what_is_done_before_its_turn_takes_no_words_until_then() -> None:
     x = build.operations[1].bases["y"].buffer
     build.run("mma", {}, a=x, w=build.load("wgt", 24), c=build.buffer("acc", 1))
     for is_done, expected in ((False, None), (True, 0)):
-        room = FreeWords(BuffersOnChip(build.program()))
+        room = SteppedRoom(BuffersOnChip(build.program()))
         room.take(1, 0, 10)  # the input; the first load, whose turn it is, waits
         room.take(3, 0, 20)
         if is_done:
@@ -87,7 +88,7 @@ def test_what_was_refused_is_asked_again_once_something_early_is_done() -> None:
     build = two_products(24)
     x = build.operations[1].bases["y"].buffer
     build.run("mma", {}, a=x, w=build.load("wgt", 24), c=build.buffer("acc", 1))
-    room = FreeWords(BuffersOnChip(build.program()))
+    room = SteppedRoom(BuffersOnChip(build.program()))
     room.take(1, 0, 10)
     room.take(3, 0, 20)
     assert ready(room, 5) is None
@@ -101,7 +102,7 @@ def test_what_is_done_before_its_turn_takes_no_words_in_its_turn_either() -> Non
     x = build.load_input()
     for words in (8, 24, 40):
         build.run("mma", {}, a=x, w=build.load("wgt", words), c=build.buffer("acc", 1))
-    room = FreeWords(BuffersOnChip(build.program()))
+    room = SteppedRoom(BuffersOnChip(build.program()))
     room.take(0, 0, 10)  # the input
     room.take(3, 0, 20)
     room.take(4, 20, 30)
@@ -113,7 +114,7 @@ def test_begins_in_the_middle_as_if_all_before_were_done() -> None:
     build = two_products(24)
     x = build.operations[1].bases["y"].buffer
     build.run("mma", {}, a=x, w=build.load("wgt", 24), c=build.buffer("acc", 1))
-    one_by_one, at_once = FreeWords(BuffersOnChip(build.program())), FreeWords(BuffersOnChip(build.program()))
+    one_by_one, at_once = SteppedRoom(BuffersOnChip(build.program())), SteppedRoom(BuffersOnChip(build.program()))
     for index in range(3):
         one_by_one.take(index, 0, 0)
     at_once.begin_at(3)
@@ -132,12 +133,12 @@ def test_goes_on_from_anywhere_as_if_all_before_were_done(seed: int) -> None:
     memories = tiles.machine.memories
     reserved = [{name: memory.depth - words for name, memory in memories.items()} for words in range(12, 60, 6)]
 
-    def seen(room: FreeWords, index: int) -> tuple[object, ...]:
+    def seen(room: SteppedRoom, index: int) -> tuple[object, ...]:
         fresh = room.fresh(index)
         return fresh, [room.ready(index, fresh, words) for words in reserved]
 
     for begin in range(count):
-        one_by_one, at_once = FreeWords(residents), FreeWords(residents)
+        one_by_one, at_once = SteppedRoom(residents), SteppedRoom(residents)
         for index in range(begin):
             one_by_one.take(index, 0, 0)
         at_once.begin_at(begin)

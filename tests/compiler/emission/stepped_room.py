@@ -21,9 +21,10 @@ def take_words(r: Any, index: int, start: int, end: int) -> None:
 
 
 @kept_on_disk
-def cycle_that_fits(r: Any, index: int, buffers: Integers, reserved: Integers) -> int:
-    """`fits`, from outside of a kernel."""
-    return fits(r, index, buffers, 0, len(buffers), reserved)
+def cycles_that_fit(r: Any, index: int, buffers: Integers, reserved: Integers, found: Integers) -> None:
+    """`fits` for each row of `reserved`, from outside of a kernel."""
+    for row in range(len(reserved)):
+        found[row] = fits(r, index, buffers, 0, len(buffers), reserved[row])
 
 
 class SteppedRoom(FreeWords):
@@ -44,14 +45,15 @@ class SteppedRoom(FreeWords):
         named = columns.named[columns.begins[index] : columns.begins[index + 1]].tolist()
         return [buffer for buffer in named if columns.end[buffer] == NOT_YET]
 
-    def ready(self, index: int, fresh: Sequence[int], reserved: Mapping[str, int]) -> int | None:
+    def ready(self, index: int, fresh: Sequence[int], reserved: Sequence[Mapping[str, int]]) -> list[int | None]:
         """The first cycle in which there are words for an operation's fresh buffers; None if that is not known yet.
 
-        `reserved`: by memory, words to leave for operations that wait.
+        Asked for each of `reserved`: by memory, words to leave for operations that wait.
         """
-        left = np.array([reserved.get(name, 0) for name in self._residents.memories], np.int64)
-        found = int(cycle_that_fits(self.columns, index, np.array(fresh, np.int64), left))
-        return None if found == NOT_YET else found
+        left = np.array([[each.get(name, 0) for name in self._residents.memories] for each in reserved], np.int64)
+        found = np.zeros(len(reserved), np.int64)
+        cycles_that_fit(self.columns, index, np.array(fresh, np.int64), left, found)
+        return [None if cycle == NOT_YET else cycle for cycle in found.tolist()]
 
     def take(self, index: int, start: int, end: int) -> None:
         """Start an operation in a cycle, not before those that started earlier; it completes in cycle `end`."""

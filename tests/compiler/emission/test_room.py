@@ -22,7 +22,8 @@ def two_products(words: int) -> TileBuilder:
 
 
 def ready(room: SteppedRoom, index: int, reserved: int = 0) -> int | None:
-    return room.ready(index, room.fresh(index), {"wgt": reserved})
+    (found,) = room.ready(index, room.fresh(index), [{"wgt": reserved}])
+    return found
 
 
 def test_words_are_there_from_the_completion_of_the_last_use_on() -> None:
@@ -135,7 +136,7 @@ def test_goes_on_from_anywhere_as_if_all_before_were_done(seed: int) -> None:
 
     def seen(room: SteppedRoom, index: int) -> tuple[object, ...]:
         fresh = room.fresh(index)
-        return fresh, [room.ready(index, fresh, words) for words in reserved]
+        return fresh, room.ready(index, fresh, reserved)
 
     for begin in range(count):
         one_by_one, at_once = SteppedRoom(residents), SteppedRoom(residents)

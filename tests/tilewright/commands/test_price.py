@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import tilewright as package
 from tests.tilewright.command_line import Command
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price import fpga, instruction_costs, nextpnr
+from tilewright.codesign.price import fpga, instruction_costs, webassembly
 from tilewright.codesign.price import price as price_module
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
@@ -165,7 +165,7 @@ def test_a_missing_nextpnr_is_said_before_synthesis(tilewright: Command, monkeyp
     def synthesised(*arguments: object) -> None:
         raise AssertionError("synthesised first")
 
-    monkeypatch.setattr(nextpnr, "version", missing)
+    monkeypatch.setattr(webassembly, "version", missing)
     monkeypatch.setattr(fpga, "_synthesised", synthesised)
     ended = tilewright("price", "--isa", "tiny8", "--fpga", "ecp5", "--place")
     assert (ended.code, ended.out) == (1, "")
@@ -190,7 +190,7 @@ def test_an_fpga_is_placed_after_it_is_synthesised_and_both_are_shown(
     def placed(*arguments: object) -> None:
         done.append("clock")
 
-    monkeypatch.setattr(nextpnr, "version", lambda package: "0.1")
+    monkeypatch.setattr(webassembly, "version", lambda package: "0.1")
     monkeypatch.setattr(fpga, "_synthesised", synthesised)
     monkeypatch.setattr(fpga, "routed", placed)
     monkeypatch.setattr(progress_module, "progress", shown)

@@ -63,6 +63,12 @@ def dequantize(integers: Values, tensor_type: TensorType) -> NDArray[np.float32]
     return difference.astype(np.float32) * scales.astype(np.float32)
 
 
+def quantization_of(scale: Values, zeros: Values, axis: int, block: int) -> Quantization:
+    """What QuantizeLinear and DequantizeLinear mean by their scale and zero point, of a non-negative axis."""
+    scales, zero_points = tuple(map(float, scale.ravel())), tuple(map(int, zeros.ravel()))
+    return Quantization(scales, zero_points, axis if scale.size > 1 else None, block)
+
+
 def run_onnx_quantizer(operator: Operator, values: Sequence[Values], result: TensorType) -> Values:
     """QuantizeLinear or DequantizeLinear of a value, its scale and perhaps its zero point.
 
@@ -70,9 +76,7 @@ def run_onnx_quantizer(operator: Operator, values: Sequence[Values], result: Ten
     """
     value, scale, *rest = values
     axis, block = operator.attributes.get("axis", 1) % max(1, value.ndim), operator.attributes.get("block_size", 0)
-    zeros = rest[0] if rest else np.zeros(scale.shape, np.int64)
-    scales, zero_points = tuple(map(float, scale.ravel())), tuple(map(int, zeros.ravel()))
-    quantization = Quantization(scales, zero_points, axis if scale.size > 1 else None, block)
+    quantization = quantization_of(scale, rest[0] if rest else np.zeros(scale.shape, np.int64), axis, block)
     if operator.kind == "onnx.QuantizeLinear":
         return quantize(value, replace(result, quantization=quantization))
     return dequantize(value, TensorType(value.dtype.name, value.shape, quantization))

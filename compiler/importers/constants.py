@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Attribute, Operator, TensorType
-from tilewright.compiler.graph.interpreter import run_onnx_quantizer
+from tilewright.compiler.graph.graph import Attribute, Operator, TensorType, spread_scales
+from tilewright.compiler.graph.interpreter import quantization_of, run_onnx_quantizer
 from tilewright.compiler.graph.reference import evaluate_onnx_operator
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN
 from tilewright.compiler.importers.reach import GRAPHS, reads
 from tilewright.compiler.importers.schemas import check_node
+from tilewright.isa.program.small_floats import SMALL_FLOATS
 from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 
 Values = NDArray[Any]
@@ -33,7 +34,7 @@ QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 STORED = tuple(name for name in STORED_TYPES if name not in SHORT)
 """Element types of integers for which numpy has a type of its own."""
 
-PLAIN = (*STORED, "bool", "int64", "uint32", "uint64", "float16", "float32", "float64")
+PLAIN = (*STORED, *SMALL_FLOATS, "bool", "int64", "uint32", "uint64", "float16", "float32", "float64")
 """Element types of results that become constants."""
 
 ORDERING = ("Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -151,7 +152,9 @@ class _Constants:
         """The results of a node; raises CompileError where it cannot be evaluated."""
         operands = [self._value(name, types) if name else None for name in operator.inputs]
         kind = operator.kind.removeprefix("onnx.")
-        if kind in QUANTIZERS:
+        if kind == "QuantizeLinear" and types[operator.outputs[0]].dtype in SMALL_FLOATS:
+            found = [_small_floats(operator, operands, types[operator.outputs[0]])]
+        elif kind in QUANTIZERS:
             found = [_quantizer(operator, operands, types[operator.outputs[0]])]
         else:
             found = evaluate_onnx_operator(operator, operands, self._opset)
@@ -178,6 +181,20 @@ def _quantizer(operator: Operator, operands: Sequence[Values | None], result: Te
         raise CompileError(operator, f"its integers are {integers}, or its scale is no positive number")
     found = run_onnx_quantizer(operator, [value, scale, *rest], result)
     return found.astype(result.dtype)
+
+
+def _small_floats(operator: Operator, operands: Sequence[Values | None], result: TensorType) -> Values:
+    """QuantizeLinear of a constant to floats of few bits, saturated; raises CompileError for what is not read."""
+    value, scale, *rest = (operand for operand in operands if operand is not None)
+    is_plain = operator.attributes.get("saturate", 1) == 1 and not any(np.any(zero.astype(np.float32)) for zero in rest)
+    scales = scale.astype(np.float32)
+    if not is_plain or not np.all(np.isfinite(scales) & (scales > 0)) or not np.all(np.isfinite(value)):
+        raise CompileError(operator, "it does not saturate, has a zero point, or what is no number")
+    axis = operator.attributes.get("axis", 1) % max(1, value.ndim)
+    meant = quantization_of(scales, np.zeros(scales.shape), axis, operator.attributes.get("block_size", 0))
+    spread, _ = spread_scales(meant, value.shape)
+    element = SMALL_FLOATS[result.dtype]
+    return element.values(element.nearest(value.astype(np.float32) / spread.astype(np.float32)))
 
 
 def _is_of(value: Values, known: TensorType) -> bool:

@@ -7,8 +7,14 @@ from collections.abc import Iterator
 import onnx
 
 from tilewright.isa.program.program import Program
+from tilewright.isa.program.small_floats import SMALL_FLOATS
 from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 from tilewright.isa.templates.systolic import systolic_weights
+
+BITS = {name: STORED_TYPES[name].values.bits for name in SHORT} | {
+    each.onnx_name: each.bits for each in SMALL_FLOATS.values()
+}
+"""Types that a machine may have to widen, by their names in ONNX."""
 
 
 def remarks_on_weights(model: onnx.ModelProto, program: Program) -> dict[str, str]:
@@ -21,7 +27,7 @@ def remarks_on_weights(model: onnx.ModelProto, program: Program) -> dict[str, st
             continue
         held = systolic_weights(format).element.type
         for node in of_file.keys() & set(program.layers[layer].nodes):
-            if held is not None and STORED_TYPES[of_file[node]].values.bits < held.bits:
+            if held is not None and BITS[of_file[node]] < held.bits:
                 told = f"they are {of_file[node]} in the model, and {held} in memory"
                 remarks[f"weights of {node}"] = f"{told}: {format.mnemonic} multiplies by these"
     return dict(sorted(remarks.items()))
@@ -33,7 +39,7 @@ def _dequantised_weights(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
     real = {
         node.output[0]: types[node.input[0]]
         for node in graph.node
-        if node.op_type == "DequantizeLinear" and types.get(node.input[0]) in SHORT
+        if node.op_type == "DequantizeLinear" and types.get(node.input[0]) in BITS
     }
     for node in graph.node:
         yield from ((node.name, real[name]) for name in node.input if name in real)

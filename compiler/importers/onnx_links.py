@@ -13,9 +13,15 @@ from onnx import TensorProto, numpy_helper
 
 from tilewright.compiler.errors import DamagedModel, NodeName, describe
 from tilewright.isa.machine.memory import BYTE_BITS
-from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
+from tilewright.isa.program.small_floats import SMALL_FLOATS
+from tilewright.isa.program.stored_types import STORED_TYPES
 
-FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.FLOAT8E8M0)
+SMALL_FLOATS_BY_NAME = {each.onnx_name: each for each in SMALL_FLOATS.values()}
+
+FLOATS = (
+    *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.FLOAT8E8M0),
+    *(TensorProto.DataType.Value(name.upper()) for name in SMALL_FLOATS_BY_NAME),
+)
 
 READS_NUMBERS = frozenset(
     {"BatchNormalization", "Conv", "ConvTranspose", "DequantizeLinear", "Gemm", "MatMul", "QuantizeLinear"}
@@ -74,19 +80,21 @@ def _check_codes(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None:
     if tensor.data_type not in TensorProto.DataType.values() or tensor.data_location == TensorProto.EXTERNAL:
         return  # the checker says so
     stored = TensorProto.DataType.Name(tensor.data_type).lower()
-    if stored not in STORED_TYPES:
+    small = SMALL_FLOATS_BY_NAME.get(stored)
+    if stored not in STORED_TYPES and small is None:
         return
     reads = f"{_describe(node)} reads {tensor.name!r}"
-    if stored in SHORT:
-        _check_packed(tensor, stored, reads, name)
+    bits = STORED_TYPES[stored].values.bits if small is None else small.bits
+    if bits < BYTE_BITS:
+        _check_packed(tensor, stored, bits, reads, name)
         return
-    low, high = STORED_TYPES[stored].limits
+    low, high = STORED_TYPES[stored].limits if small is None else (0, (1 << bits) - 1)
     if wrong := [value for value in tensor.int32_data if not low <= value <= high]:
         raise DamagedModel(name, f"{reads}, {stored} that holds {wrong[0]}", expected=f"{low} to {high}")
 
 
-def _check_packed(tensor: TensorProto, stored: str, reads: str, name: str) -> None:
-    in_a_byte = BYTE_BITS // STORED_TYPES[stored].values.bits
+def _check_packed(tensor: TensorProto, stored: str, bits: int, reads: str, name: str) -> None:
+    in_a_byte = BYTE_BITS // bits
     count = prod(tensor.dims)
     needed = -(-count // in_a_byte)
     held = tensor.raw_data if tensor.HasField("raw_data") else tensor.int32_data

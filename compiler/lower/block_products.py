@@ -25,7 +25,13 @@ from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.network import WORTH_A_REMARK, LoweringNetwork, affine, result_loops, result_scales
 from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, place_of, sums_of
 from tilewright.compiler.lower.product_pieces import lower_in_pieces
-from tilewright.compiler.lower.products import Product, integer_bias, lower_conv, requantised_sum
+from tilewright.compiler.lower.products import (
+    Product,
+    integer_bias,
+    lower_conv,
+    requantised_sum,
+    require_few_bits,
+)
 from tilewright.compiler.nest.expressions import source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.numeric import Interval
@@ -60,6 +66,7 @@ def _require_form(operator: Operator, network: LoweringNetwork) -> BlockFormat:
         raise CompileError(operator, f"{block}, and it has windows or groups", expected="a matrix product")
     if quantization.axis != CHANNEL:
         raise CompileError(operator, f"{block} of outputs", expected="blocks along the sum")
+    require_few_bits(operator, network)
     vector = network.lanes * network.group
     if quantization.block % vector:
         raise CompileError(operator, block, expected=f"a multiple of {vector}, the channels of a vector")

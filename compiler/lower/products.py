@@ -32,6 +32,7 @@ from tilewright.compiler.simplify.weights import ConstantTensor
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType, Interval, parse_integer_type
 from tilewright.isa.language.operations import Op
+from tilewright.isa.program.small_floats import SMALL_FLOATS
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 GATHERING = 3
@@ -197,12 +198,28 @@ def symmetric_weights(operator: Operator, network: LoweringNetwork) -> tuple[NDA
     if weight_type.quantization.axis not in (None, 0):
         fact = "its weights have scales along another dimension than the output channels"
         raise CompileError(operator, fact, expected="one scale, or one for each output channel")
-    held = network.arithmetic.weight
-    if parse_integer_type(weight_type.dtype).bits > max(held.bits, DEFAULT_TYPE.values.bits):  # hundreds of terms
-        raise CompileError(operator, f"its weights are {weight_type.dtype}, and those of the machine are {held}")
+    require_few_bits(operator, network)
     zeros = np.array(weight_type.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
     scales = np.broadcast_to(np.array(weight_type.quantization.scales, np.float64), (values.shape[0],))
     return values - zeros if zeros.any() else values, scales
+
+
+def require_few_bits(operator: Operator, network: LoweringNetwork) -> None:
+    """Raise CompileError for weights of another kind than the machine's, which would be sums of hundreds of terms."""
+    name, held = operator.inputs[1], network.arithmetic.weight
+    dtype = network.graph.tensors[name].dtype
+    if parse_integer_type(dtype).bits <= max(held.bits, DEFAULT_TYPE.values.bits):
+        return
+    values = network.graph.constants[name].astype(np.int64)
+    floats = next((each for each in SMALL_FLOATS.values() if each.holds(values)), None)
+    if floats is None:
+        raise CompileError(operator, f"its weights are {dtype}, and those of the machine are {held}")
+    raise CompileError(
+        operator,
+        f"its weights take {floats.name}, and those of the machine are {held}",
+        expected=f"a memory of {floats.short} for weights",
+        remedy="take a machine that has one, or integer weights",
+    )
 
 
 def weight_access(name: str, weights: NDArray[np.int64], group: int, network: LoweringNetwork) -> Access:

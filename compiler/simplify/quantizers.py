@@ -15,13 +15,12 @@ from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, Quantizati
 from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import integer_limits
+from tilewright.compiler.simplify.quantized_constants import are_weights, dequantize_small_floats, require_no_zero
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
+from tilewright.isa.program.small_floats import SMALL_FLOATS
 from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES, DEFAULT_TYPE, ENDS, SHORT
 
 DEQUANTIZERS = ("dequantize", "onnx.DequantizeLinear")
-
-PRODUCTS = ("onnx.MatMul", "onnx.Gemm", "onnx.Conv")
-"""Operators whose constant second operand may have a scale for each block of it."""
 
 BIASES = "int32"
 """The type of biases, whose scale is a product of two, which float32 may round to 0."""
@@ -95,13 +94,15 @@ def _dequantize_constant(
     """Integers of fewer bits take the default type; a constant that already has another meaning is copied."""
     source = operator.inputs[0]
     tensor_type = view.type(source)
+    if tensor_type.dtype in SMALL_FLOATS:
+        return dequantize_small_floats(operator, value, quantization, view)
     if tensor_type.dtype not in (*COMPUTED, *SHORT, BIASES):
         expected = f"{COMPUTED_NAMES} (or an {BIASES} constant)"
         raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected=expected)
-    if quantization.block and not _are_weights(operator.outputs[0], view):
+    if quantization.block and not are_weights(operator.outputs[0], view):
         raise CompileError(operator, f"block_size = {quantization.block} has no lowering for constants", expected="0")
     if tensor_type.dtype != BIASES:
-        _require_no_zero(operator, tensor_type.dtype, quantization)
+        require_no_zero(operator, tensor_type.dtype, quantization)
     meant = replace(tensor_type, quantization=quantization)
     made = Operator(operator.name, "dequantize", (source,), operator.outputs, {}, operator.nodes)
     if tensor_type.dtype not in SHORT and tensor_type.quantization in (None, quantization):
@@ -110,11 +111,6 @@ def _dequantize_constant(
     if tensor_type.dtype in SHORT:
         meant, value = replace(meant, dtype=DEFAULT_TYPE.name), value.astype(DEFAULT_TYPE.dtype)
     return Replacement((replace(made, inputs=(copy,)),), {copy: meant}, {copy: value})
-
-
-def _are_weights(name: str, view: GraphView) -> bool:
-    """Whether products alone read a tensor, as their weights."""
-    return all(user.kind in PRODUCTS and user.inputs[1] == name for user in view.users(name))
 
 
 def only_at_an_end(tensor_type: TensorType) -> bool:
@@ -190,16 +186,6 @@ def _shape_of_scales(shape: tuple[int, ...], axis: int, block: int) -> tuple[int
     if block < 1:
         return (shape[axis],)
     return tuple(-(-size // block) if dimension == axis else size for dimension, size in enumerate(shape))
-
-
-def _require_no_zero(operator: Operator, integers: str, quantization: Quantization) -> None:
-    """A scale of 0 makes nothing of its constants: whoever wrote it has lost them."""
-    if zeros := quantization.scales.count(0.0):
-        parts = "blocks" if quantization.block else "channels"
-        where = f" in {zeros} of {len(quantization.scales)} {parts}" if quantization.axis is not None else ""
-        remedy = "Quantise it anew; what is all zeros has a scale of 1"
-        fact = f"the scale of its {integers} is 0{where}"
-        raise DamagedModel(operator, fact, expected="positive numbers", remedy=remedy)
 
 
 def _require_positive(operator: Operator, quantization: Quantization | None) -> None:

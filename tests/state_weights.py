@@ -19,6 +19,7 @@ from tests.states import CALIBRATION_FRAMES, LSTM, STATES, in_floats, ratios, re
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.quantization.blocks import quantized_blocks
 from tilewright.quantization.float_model import read_float_model
+from tilewright.quantization.grids import IntegerGrid
 from tilewright.quantization.tensors import Tensors
 
 MANY_FRAMES = 1024
@@ -61,7 +62,8 @@ def with_weights(network: onnx.ModelProto, moments: dict[str, Matrix], is_neares
             scales = np.abs(real).max(axis=0) / DEFAULT_TYPE.values.interval.high
             rounded = np.rint(real / scales) * scales
         else:
-            codes, scale = quantized_blocks(real, len(real), DEFAULT_TYPE.values, moments.get(node.input[0]))
+            grid = IntegerGrid(DEFAULT_TYPE.values)
+            codes, scale = quantized_blocks(real, len(real), grid, moments.get(node.input[0]))
             rounded = codes * scale
         back = rounded if is_upright(node) else rounded.T
         held.CopyFrom(numpy_helper.from_array(back.reshape(tuple(held.dims)).astype(np.float32), held.name))

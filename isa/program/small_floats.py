@@ -91,11 +91,11 @@ def shared_exponents(largest: NDArray[Any], element: SmallFloat) -> NDArray[np.i
 
     OCP MX specification v1.0, section 6.3: the largest power of two that is not above the block's largest magnitude,
     over the largest power of two that the element type holds; clamped to what E8M0 holds, -127 to 127. Of a block of
-    zeros it is the least.
+    zeros, of which the specification says nothing, it is 0: a scale of 1.
     """
     _, exponents = np.frexp(np.asarray(largest, np.float64))
     _, of_element = np.frexp(float(element.largest))
-    found = np.where(np.asarray(largest) > 0, exponents - of_element, E8M0_LEAST)
+    found = np.where(np.asarray(largest) > 0, exponents - of_element, 0)
     return np.clip(found, E8M0_LEAST, -E8M0_LEAST).astype(np.int64)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import onnx
 
+from tilewright.isa.program.small_floats import BY_SHORT_NAME
 from tilewright.isa.program.stored_types import STORED_TYPES
 from tilewright.quantization.float_model import FloatModel, inferred
 from tilewright.quantization.islands import inner_tensors, ranges_of_choices, with_masks
@@ -16,6 +17,7 @@ from tilewright.quantization.qdq import dequantized_names, quantize_model
 from tilewright.quantization.ranges import Range, find_ranges
 from tilewright.quantization.same_scale import join_ranges, join_steps
 from tilewright.quantization.samples import Samples
+from tilewright.quantization.small_floats import with_float_weights
 from tilewright.quantization.symmetric import even_ranges
 
 
@@ -50,7 +52,8 @@ class CalibratedNetwork:
     def noise_of(self, made: onnx.ModelProto) -> tuple[LayerNoise, ...]:
         """The noise of the network in QDQ form."""
         prepared, name = self.model.prepared, self.model.name
-        return measure_noise(prepared, made, dequantized_names(prepared, made), self.settings.samples, name)
+        names = dequantized_names(prepared, made)
+        return measure_noise(prepared, with_float_weights(made), names, self.settings.samples, name)
 
     def on_few_samples(self, count: int) -> CalibratedNetwork:
         """The network with the ranges that it has on the first samples."""
@@ -70,7 +73,11 @@ def calibrated(model: FloatModel, settings: Settings) -> CalibratedNetwork:
     inner = inner_tensors(prepared)
     found = find_ranges(prepared, samples, settings.method, settings.percentile, name, inner)
     ranges = with_masks(prepared, ranges_of_choices(prepared, found), samples, name)
-    bits = STORED_TYPES[settings.activations].values.bits
-    joined = join_ranges(prepared, even_ranges(prepared, join_steps(model.alike, ranges), bits))
+    joined = join_ranges(prepared, even_ranges(prepared, join_steps(model.alike, ranges), _bits(settings.activations)))
     read = moments(prepared, samples, name) if settings.block else {}
     return CalibratedNetwork(model, joined, settings, read)
+
+
+def _bits(activations: str) -> int:
+    small = BY_SHORT_NAME.get(activations)
+    return STORED_TYPES[activations].values.bits if small is None else small.bits

@@ -14,16 +14,13 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from tilewright.isa.language.numeric import IntegerType
-from tilewright.isa.program.stored_types import STORED_TYPES
+from tilewright.isa.program.small_floats import BY_SHORT_NAME
+from tilewright.quantization.grids import Grid, grid_of
 from tilewright.quantization.known_blocks import Known, KnownBlocks
 from tilewright.quantization.moments import Moments
 
 SIZES = (16, 32, 64, 128)
 """The sizes of blocks that are made."""
-
-LEAST, TRIED = 0.6, 41
-"""The smallest scale that is tried, in parts of that with which the largest weight fits, and how many are tried."""
 
 DAMPING = 0.01
 """What is added to the moments of each row, in parts of their mean: the samples are few."""
@@ -45,7 +42,7 @@ def in_blocks(
     dequantizers = {node.output[0]: node for node in made.graph.node if node.op_type == "DequantizeLinear"}
     done = set()
     for node in made.graph.node:
-        axis = _summed_axis(node)
+        axis = summed_axis(node)
         source = before.get(node.name)
         if axis is None or source is None or source.input[1] not in real or node.input[1] not in dequantizers:
             continue
@@ -59,18 +56,18 @@ def in_blocks(
         if matrix.ndim != 2:
             continue
         done.add(reader.input[0])
-        held = STORED_TYPES[weights].values
-        codes, scales = quantized_blocks(np.moveaxis(matrix, axis, 0), block, held, read.get(source.input[0]))
+        grid = grid_of(weights, block)
+        codes, scales = quantized_blocks(np.moveaxis(matrix, axis, 0), block, grid, read.get(source.input[0]))
         turned = np.moveaxis(codes, 0, axis), np.moveaxis(scales, 0, axis)
         _write(reader, *turned, axis, block, weights, constants)
-    _drop_unread(made)
+    drop_unread(made)
     return made
 
 
 def quantized_blocks(
-    matrix: NDArray[np.float64], block: int, held: IntegerType, moments: NDArray[np.float64] | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Integers for a matrix [K, N], and the scale of each block along K, which may be shorter at the end.
+    matrix: NDArray[np.float64], block: int, grid: Grid, moments: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """Values of the grid for a matrix [K, N], and the scale of each block along K, which may be shorter at the end.
 
     `moments` [K, K] are of what it is multiplied by; without them every weight is rounded to the nearest.
     Example: 70 rows and 3 columns in blocks of 32 have scales of [3, 3].
@@ -78,13 +75,13 @@ def quantized_blocks(
     left = matrix.copy()
     count = len(left)
     factors = np.eye(count) if moments is None else _factors(moments)
-    codes, scales = np.zeros(left.shape, np.int64), []
+    codes, scales = np.zeros(left.shape), []
     for start in range(0, count, block):
         own = slice(start, min(start + block, count))
-        scale = _scales(left[own], held)
+        scale = grid.scales(left[own])
         off = np.zeros(left[own].shape)
         for row in range(own.start, own.stop):
-            codes[row] = np.clip(np.rint(left[row] / scale), held.interval.low, held.interval.high)
+            codes[row] = grid.nearest(left[row] / scale)
             off[row - start] = (left[row] - codes[row] * scale) / factors[row, row]
             left[row + 1 : own.stop] -= np.outer(factors[row, row + 1 : own.stop], off[row - start])
         left[own.stop :] -= factors[own, own.stop :].T @ off
@@ -99,20 +96,7 @@ def _factors(moments: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.linalg.cholesky((inverse + inverse.T) / 2).T, np.float64)
 
 
-def _scales(values: NDArray[np.float64], held: IntegerType) -> NDArray[np.float32]:
-    """The scale of each column of a block."""
-    low, high = held.interval.low, held.interval.high
-    largest = np.maximum(values.max(axis=0, initial=0) / high, values.min(axis=0, initial=0) / low)
-    best, least = np.where(largest > 0, largest, 1).astype(np.float32), np.full(largest.shape, np.inf)
-    for part in np.linspace(1, LEAST, TRIED):
-        scale = np.where(largest > 0, largest * part, 1).astype(np.float32)
-        nearest = np.clip(np.rint(values / scale), low, high) * scale
-        squares = ((nearest - values) ** 2).sum(axis=0)
-        best, least = np.where(squares < least, scale, best), np.minimum(squares, least)
-    return best
-
-
-def _summed_axis(node: onnx.NodeProto) -> int | None:
+def summed_axis(node: onnx.NodeProto) -> int | None:
     """The dimension of a matrix that a product sums over; None for other nodes."""
     if node.op_type == "MatMul":
         return 0
@@ -122,17 +106,41 @@ def _summed_axis(node: onnx.NodeProto) -> int | None:
 
 
 def _write(
-    reader: onnx.NodeProto, codes: NDArray[np.int64], scales: NDArray[np.float32], axis: int, block: int, weights: str,
+    reader: onnx.NodeProto,
+    codes: NDArray[np.float64],
+    scales: NDArray[np.float32],
+    axis: int,
+    block: int,
+    weights: str,
     constants: Mapping[str, onnx.TensorProto],
-) -> None:  # fmt: skip
+) -> None:
     """Put integers and scales in place of those that a DequantizeLinear reads."""
-    element = onnx.TensorProto.DataType.Value(weights.upper())
     name, scale = reader.input[:2]
-    constants[name].CopyFrom(helper.make_tensor(name, element, codes.shape, codes.ravel().tolist()))
-    constants[scale].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(scales), scale))
+    constants[name].CopyFrom(constant_of(name, codes, weights))
+    constants[scale].CopyFrom(scales_of(scale, scales, weights, is_shared=True))
     del reader.input[2:]
     del reader.attribute[:]
     reader.attribute.extend([helper.make_attribute("axis", axis), helper.make_attribute("block_size", block)])
+    if weights in BY_SHORT_NAME:  # the result would be of the type of the scales
+        reader.attribute.append(helper.make_attribute("output_dtype", onnx.TensorProto.FLOAT))
+
+
+def constant_of(name: str, codes: NDArray[np.float64], weights: str) -> onnx.TensorProto:
+    """A tensor of values of a type of weights."""
+    if weights in BY_SHORT_NAME:
+        return numpy_helper.from_array(codes.astype(np.float32).astype(BY_SHORT_NAME[weights].dtype), name)
+    element = onnx.TensorProto.DataType.Value(weights.upper())
+    return helper.make_tensor(name, element, codes.shape, codes.astype(np.int64).ravel().tolist())
+
+
+def scales_of(name: str, scales: NDArray[np.float32], weights: str, is_shared: bool) -> onnx.TensorProto:
+    """A tensor of scales: of blocks of floats of few bits, E8M0."""
+    held = np.ascontiguousarray(scales)
+    if weights in BY_SHORT_NAME and is_shared:
+        import ml_dtypes
+
+        held = held.astype(ml_dtypes.float8_e8m0fnu)
+    return numpy_helper.from_array(held, name)
 
 
 def _write_known(reader: onnx.NodeProto, blocks: KnownBlocks, model: onnx.ModelProto) -> None:
@@ -144,7 +152,7 @@ def _write_known(reader: onnx.NodeProto, blocks: KnownBlocks, model: onnx.ModelP
     reader.attribute.extend(blocks.attributes)
 
 
-def _drop_unread(model: onnx.ModelProto) -> None:
+def drop_unread(model: onnx.ModelProto) -> None:
     """Remove constants that no node reads, such as zero points of what has none now."""
     outputs = {value.name for value in model.graph.output}
     inner = [

@@ -25,6 +25,7 @@ from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
+from tilewright.isa.program.small_floats import BY_SHORT_NAME
 from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, STORED_TYPES
 from tilewright.quantization.blocks import in_blocks
 from tilewright.quantization.gemm import has_plain_bias
@@ -33,8 +34,10 @@ from tilewright.quantization.moments import Moments
 from tilewright.quantization.narrow_weights import PRODUCTS, limit_weights, product_weights
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.silent import silent
+from tilewright.quantization.small_floats import ACTIVATIONS as SMALL_ACTIVATIONS
+from tilewright.quantization.small_floats import in_small_floats
 
-ACTIVATIONS = COMPUTED
+ACTIVATIONS = (*COMPUTED, *SMALL_ACTIVATIONS)
 
 OPERATORS = frozenset(
     kind.removeprefix("onnx.") for kind in (*CANONICALIZE, *BINARY_RULES) if kind not in QUANTIZERS and "onnx." in kind
@@ -86,7 +89,8 @@ def quantize_model(
 
     if (block or known or not {activations, weights} <= {*BYTES}) and opset_of(model) < WRITTEN_OPSET:
         model = convert(model, name, WRITTEN_OPSET)  # the first that has other types, and blocks
-    before = model
+    before, meant = model, (activations, weights)
+    activations, weights = (DEFAULT_TYPE.name if each in BY_SHORT_NAME else each for each in meant)
     if weights != DEFAULT_TYPE.name:
         model = _with_limits(model, weights)
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -102,6 +106,8 @@ def quantize_model(
     weight = _quantizers_type(weights)
     own_types = _per_tensor_weights(quantized, constants, weight) | _wider(quantized, constants, weights)
     options = {"WeightSymmetric": True, "ForceQuantizeNoInputCheck": True, "TensorQuantOverrides": own_types}
+    if meant[0] in BY_SHORT_NAME:
+        options["ActivationSymmetric"] = True
     with silent():  # the quantiser's advice does not apply here
         try:
             quantizer = QDQQuantizer(
@@ -128,6 +134,8 @@ def quantize_model(
             quantizer.quantize_model()
             _read_in_eight_bits(quantizer.model.model.graph, captured)
             made = quantizer.model.model
+            if not set(meant).isdisjoint(BY_SHORT_NAME):
+                return _finished(in_small_floats(made, before, *meant, block, read, known, name))
             return _finished(in_blocks(made, before, weights, block, read, known) if block or known else made)
         except Exception as error:  # whatever its operators' quantisers raise
             raise CompileError(name, f"ONNX Runtime cannot quantise it: {first_line(error)}") from error

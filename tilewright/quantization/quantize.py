@@ -26,6 +26,8 @@ from tilewright.quantization.noise import TOO_MUCH_DB, LayerNoise, hurting, sign
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names
 from tilewright.quantization.ranges import DEFAULT_PERCENTILE
 from tilewright.quantization.samples import Calibration, Samples, read_samples
+from tilewright.quantization.small_floats import ACTIVATIONS as SMALL_ACTIVATIONS
+from tilewright.quantization.small_floats import WEIGHTS as SMALL_WEIGHTS
 from tilewright.quantization.steps import steps_of
 from tilewright.quantization.tensors import Tensors
 
@@ -108,7 +110,8 @@ def quantize(
     """Quantise a float ONNX model to integers in QDQ form: of eight bits, or as `activations` and `weights` say.
 
     `calibration` is a `.npz` file, arrays by input, or "random" (then `seed` counts, and only cycles have a meaning);
-    `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`, `weights` one of `WEIGHTS`; `block`
+    `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`, `weights` one of `WEIGHTS`,
+    or e4m3 or e2m1, floats of eight and four bits; `block`
     how many weights of a channel of MatMul and Gemm share a scale, one of `SIZES`, 0 for all of them; `shapes` the
     sizes of inputs that the model leaves open. `keep` names nodes or operators that stay float; "auto" stands for
     those that hurt most, where the outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is
@@ -117,9 +120,11 @@ def quantize(
     """
     if activations not in ACTIVATIONS:
         raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
-    if weights not in WEIGHTS:
-        raise InputError(f"no type of weights {weights!r}; there are: {', '.join(WEIGHTS)}")
-    if mixed is not None and weights == DEFAULT_TYPE.name:
+    if weights not in (*WEIGHTS, *SMALL_WEIGHTS):
+        raise InputError(f"no type of weights {weights!r}; there are: {', '.join((*WEIGHTS, *SMALL_WEIGHTS))}")
+    if activations in SMALL_ACTIVATIONS and weights not in SMALL_WEIGHTS:
+        raise InputError(f"activations are {activations}, and weights {weights}; expected {' or '.join(SMALL_WEIGHTS)}")
+    if mixed is not None and weights in (DEFAULT_TYPE.name, *SMALL_WEIGHTS):
         narrower = ", ".join(WEIGHTS[1:])
         raise InputError(f"weights of {weights} leave no types to choose from; expected a narrower one: {narrower}")
     if block not in (0, *SIZES):

@@ -50,5 +50,5 @@ def test_knows_which_integers_it_holds(element: str, held: int, other: int) -> N
 def test_shared_exponents_follow_the_rule_of_the_mx_formats() -> None:
     """floor(log2(amax)), less 2 for e2m1, whose largest is 4 · 1.5, and 8 for e4m3, whose largest is 256 · 1.75."""
     largest = np.array([1.0, 1.99, 6.0, 0.124, 0.0, 1e-45])
-    assert shared_exponents(largest, BY_SHORT_NAME["e2m1"]).tolist() == [-2, -2, 0, -6, -127, -127]
-    assert shared_exponents(largest, BY_SHORT_NAME["e4m3"]).tolist() == [-8, -8, -6, -12, -127, -127]
+    assert shared_exponents(largest, BY_SHORT_NAME["e2m1"]).tolist() == [-2, -2, 0, -6, 0, -127]
+    assert shared_exponents(largest, BY_SHORT_NAME["e4m3"]).tolist() == [-8, -8, -6, -12, 0, -127]

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.errors import InputError
-from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.quantization.blocks import quantized_blocks
+from tilewright.quantization.grids import grid_of
 from tilewright.quantization.quantize import quantize
 
 SUMMED, RESULTS = 70, 24
@@ -61,14 +61,14 @@ def test_a_block_is_exact_where_its_weights_are_steps() -> None:
     codes = np.array([[-8, 3], [7, -8], [0, 7], [5, 2]])
     scales = np.array([[0.5, 0.25], [2, 0.125]])
     values = codes * np.repeat(scales, 2, axis=0)
-    found, kept = quantized_blocks(values, 2, parse_integer_type("int4"))
+    found, kept = quantized_blocks(values, 2, grid_of("int4"))
     np.testing.assert_allclose(found * np.repeat(kept.astype(np.float64), 2, axis=0), values, rtol=1e-6)
 
 
 def test_rows_make_up_for_each_other_where_what_they_multiply_goes_together() -> None:
     rng = np.random.default_rng(6)
     rows = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 32)) + 0.1 * rng.normal(size=(400, 32))
-    matrix, held = rng.normal(size=(32, 10)), parse_integer_type("int4")
+    matrix, held = rng.normal(size=(32, 10)), grid_of("int4")
     off = []
     for moments in (None, rows.T @ rows):
         codes, scales = quantized_blocks(matrix, 16, held, moments)
@@ -77,7 +77,7 @@ def test_rows_make_up_for_each_other_where_what_they_multiply_goes_together() ->
 
 
 def test_a_block_of_zeros_has_a_scale_that_is_a_number() -> None:
-    codes, scales = quantized_blocks(np.zeros((3, 2)), 2, parse_integer_type("int4"))
+    codes, scales = quantized_blocks(np.zeros((3, 2)), 2, grid_of("int4"))
     assert not codes.any() and np.all(scales == 1) and scales.shape == (2, 2)
 
 

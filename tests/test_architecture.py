@@ -19,7 +19,7 @@ PACKAGES = {
 
 ROOMS = {
     "isa": (
-        *("errors", "outside", "rare_collection", "file_hash", "folders", "kernels", "language", "machine", "timing"),
+        *("errors", "outside", "rare_collection", "folders", "file_hash", "kernels", "language", "machine", "timing"),
         *("key_kinds", "templates", "files", "program", "check", "assembly", "binary", "pages"),
     ),
     "compiler": (

@@ -18,7 +18,7 @@ from tilewright.codesign.price.operators import Count
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.synthesis import Cost, Synthesis
 from tilewright.codesign.price.unit import PricedUnit
-from tilewright.isa.file_hash import folder_of, hash_of_files
+from tilewright.isa.file_hash import folder_of, hash_of_code
 from tilewright.isa.folders.cache import cache_folder, kept
 from tilewright.isa.machine.machine import Machine
 
@@ -76,7 +76,7 @@ def _parsed(text: str, process: Process) -> Logic:
 @functools.cache
 def sources_hash() -> str:
     """Of all that the hardware and its price are made from."""
-    return hash_of_files(folder_of(package) for package in (price, isa, rtl))
+    return hash_of_code(folder_of(package) for package in (price, isa, rtl))
 
 
 def _text(logic: Logic) -> str:

@@ -31,7 +31,7 @@ from tilewright.compiler.search.records import (
 )
 from tilewright.compiler.stripes.decide import MeasuredStripes
 from tilewright.isa.errors import short
-from tilewright.isa.file_hash import folder_of, hash_of_files
+from tilewright.isa.file_hash import folder_of, hash_of_code
 from tilewright.isa.folders.cache import cache_folder, digest
 from tilewright.isa.folders.locks import locked
 from tilewright.isa.folders.whole_file import read_own, read_regular, write_whole
@@ -129,7 +129,7 @@ def place_of(file: Path | None) -> str:
 @cache
 def code_hash() -> str:
     """A hash of the code of the packages that decide what a search finds."""
-    return hash_of_files(folder_of(package) for package in (compiler, isa, simulator))
+    return hash_of_code(folder_of(package) for package in (compiler, isa, simulator))
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

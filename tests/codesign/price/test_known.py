@@ -70,5 +70,5 @@ def test_all_sources_of_the_hardware_count(monkeypatch: pytest.MonkeyPatch) -> N
     whole = sources_hash()
     read = Path.read_bytes
     for name in ("datapath.py", "timing.py", "parts.py"):
-        monkeypatch.setattr(Path, "read_bytes", lambda path, name=name: read(path) + b"#" * (path.name == name))
+        monkeypatch.setattr(Path, "read_bytes", lambda path, name=name: read(path) + b"\nA = 1" * (path.name == name))
         assert sources_hash.__wrapped__() != whole

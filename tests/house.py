@@ -1,0 +1,323 @@
+"""The house in figures: what its structure costs a reader. It prints a table; with `--list`, what was counted, too.
+
+python -m tests.house                  # some seconds; the last row compiles a network of one convolution
+python -m tests.house --list memos     # where they are
+
+Everything is read from the sources, but for the last row. What the rows mean:
+
+- `passes out of sight`: functions from a value of a level of the compiler to another of the same level that another
+  file of the compiler calls, and that are no row of `compiler/passes.py`. They cannot be printed after, nor left out.
+- `passes with several names`: rows whose function or file is called otherwise.
+- `memos`: places of `compiler/` that keep what was found beyond a call: functions with `cache` or `lru_cache` that
+  have parameters; tables of a module; attributes that a method fills in where something is missing.
+- `equalities`: functions and classes of `compiler/` that say that they compare things but for their names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PRODUCT = ("compiler", "tilewright", "codesign", "isa", "simulator", "rtl")
+MOST_LINES, MOST_FUNCTION_LINES, FEW_LINES = 350, 60, 40
+LEVELS = ("Graph", "NestProgram", "Selection", "TileProgram", "PlacedTiles", "OrderedTiles", "Program")
+"""The types of values of the compiler's levels."""
+
+CACHES = ("cache", "lru_cache")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of the product, read once."""
+
+    place: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.place)
+
+    @property
+    def lines(self) -> int:
+        return len(self.text.splitlines())
+
+    def functions(self) -> Iterator[ast.FunctionDef]:
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef):
+                yield node
+
+    @property
+    def module(self) -> str:
+        return "tilewright." + self.place.removeprefix("tilewright/").removesuffix(".py").replace("/", ".")
+
+
+def source_files(folders: Sequence[str] = PRODUCT, root: Path = REPOSITORY) -> list[SourceFile]:
+    """The Python files of folders at the top of the repository, in order; links are not followed."""
+    paths = (path for folder in folders for path in sorted((root / folder).rglob("*.py")))
+    return [SourceFile(str(path.relative_to(root)), path.read_text()) for path in paths if path.resolve() == path]
+
+
+# -- passes ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PassRow:
+    """A row of the table of passes: its name, and the function that it calls, with the module that this is from."""
+
+    name: str
+    function: str
+    module: str
+
+    @property
+    def has_one_name(self) -> bool:
+        own = self.name.replace("-", "_")
+        return own == self.function and own == self.module.rpartition(".")[2]
+
+
+def pass_rows(tables: Sequence[SourceFile]) -> list[PassRow]:
+    """The rows `Pass(name, before, after, run)` of tables: `run` calls a function, or is one."""
+    found = []
+    for file in tables:
+        modules = {
+            alias.asname or alias.name: (node.module or "")
+            for node in file.tree.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        texts = {
+            target.id: node.value.value
+            for node in file.tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Pass":
+                name, run = node.args[0], node.args[3]
+                told = texts.get(name.id, name.id) if isinstance(name, ast.Name) else ast.literal_eval(name)
+                while isinstance(run, ast.Lambda):
+                    run = run.body.body if isinstance(run.body, ast.IfExp) else run.body
+                    run = run.func if isinstance(run, ast.Call) else run
+                function = run.id if isinstance(run, ast.Name) else ast.unparse(run)
+                found.append(PassRow(str(told), function, modules.get(function, file.module)))
+    return found
+
+
+def passes_out_of_sight(files: Sequence[SourceFile], rows: Sequence[PassRow]) -> list[str]:
+    """Functions from a level's value to another of the same level that are called from other files, and are no rows."""
+    in_sight = {(row.function, row.module) for row in rows}
+    compiler = [file for file in files if file.place.startswith("compiler/")]
+    used = {
+        alias.name
+        for file in compiler
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    return [
+        f"{file.place}: {function.name}"
+        for file in compiler
+        for function in file.tree.body
+        if isinstance(function, ast.FunctionDef)
+        and function.name in used
+        and (function.name, file.module) not in in_sight
+        and _is_pass(function)
+    ]
+
+
+def _is_pass(function: ast.FunctionDef) -> bool:
+    arguments = function.args.args
+    if not arguments or arguments[0].annotation is None or function.returns is None:
+        return False
+    given, made = ast.unparse(arguments[0].annotation), ast.unparse(function.returns)
+    return given == made and given in LEVELS
+
+
+# -- memos and equalities ----------------------------------------------------------------------------------------------
+
+
+def memos(files: Sequence[SourceFile]) -> list[str]:
+    """Where the compiler keeps what was found beyond a call; each object and each function counts once."""
+    found: dict[str, None] = {}
+    for file in files:
+        if file.place.startswith("compiler/"):
+            tables = set(_tables_of(file.tree))
+            for outer in ast.walk(file.tree):
+                if isinstance(outer, ast.FunctionDef) and _is_cached(outer):
+                    found[f"{file.place}: {outer.name}()"] = None
+                if isinstance(outer, ast.ClassDef):
+                    kept = sorted({name for function in outer.body for name in _filled_in(function)})
+                    if kept:
+                        found[f"{file.place}: {outer.name} ({', '.join(kept)})"] = None
+            found |= dict.fromkeys(f"{file.place}: {name}" for name in sorted(tables))
+    return list(found)
+
+
+def _is_cached(function: ast.FunctionDef) -> bool:
+    """Whether a function with parameters keeps its results."""
+    names = [ast.unparse(each).partition("(")[0].rpartition(".")[2] for each in function.decorator_list]
+    return bool(function.args.args) and any(name in CACHES for name in names)
+
+
+def _tables_of(tree: ast.Module) -> Iterator[str]:
+    """The empty containers of a module: somebody fills them."""
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
+            if ast.unparse(node.value).partition("(")[0] in ("{}", "[]", "deque", "dict", "WeakKeyDictionary"):
+                if "Mapping" not in ast.unparse(node.annotation):  # nobody may fill that
+                    yield node.target.id
+
+
+def _filled_in(function: ast.stmt) -> Iterator[str]:
+    """Attributes that a method asks for a key, and sets where it is not there."""
+    if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
+        return
+    asked, filled = set[str](), set[str]()
+    for node in ast.walk(function):
+        match node:
+            case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Attribute() as table]):
+                asked.add(ast.unparse(table))
+            case ast.Call(func=ast.Attribute(attr="get", value=ast.Attribute() as table)):
+                asked.add(ast.unparse(table))
+            case ast.Try(body=[ast.Assign(value=ast.Subscript(value=ast.Attribute() as table))]):
+                asked.add(ast.unparse(table))
+            case ast.Call(func=ast.Attribute(attr="setdefault", value=ast.Attribute() as table)):
+                if not _is_number(node):
+                    yield table.attr
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript):
+                    filled.add(ast.unparse(target.value))
+    yield from (table.removeprefix("self.") for table in asked & filled if table.startswith("self."))
+
+
+def _is_number(call: ast.Call) -> bool:
+    """`numbers.setdefault(name, len(numbers))`, with a letter or an offset perhaps."""
+    return len(call.args) == 2 and "len(" in ast.unparse(call.args[1])
+
+
+EQUALITY = re.compile(r"(equal|same|differ\w*)\b[^.]*\bnames\b|all of \w+ \w+ but (its|their) names", re.IGNORECASE)
+
+
+def equalities(files: Sequence[SourceFile]) -> list[str]:
+    """Functions and classes of the compiler that say in their docstring that they compare but for names."""
+    found = []
+    for file in files:
+        if file.place.startswith("compiler/"):
+            for node in ast.walk(file.tree):
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    if EQUALITY.search(" ".join((ast.get_docstring(node) or "").split())):
+                        found.append(f"{file.place}: {node.name}")
+    return found
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def long_files(files: Sequence[SourceFile]) -> list[str]:
+    return [f"{file.place}: {file.lines}" for file in files if file.lines > MOST_LINES]
+
+
+def long_functions(files: Sequence[SourceFile]) -> list[str]:
+    found = []
+    for file in files:
+        for function in file.functions():
+            lines = (function.end_lineno or function.lineno) - function.lineno + 1
+            if lines > MOST_FUNCTION_LINES:
+                found.append(f"{file.place}: {function.name}, {lines}")
+    return found
+
+
+def short_files_with_one_importer(files: Sequence[SourceFile]) -> list[str]:
+    """Files of few lines that one other file of the product imports."""
+    importers: dict[str, set[str]] = {}
+    for file in files:
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                    importers.setdefault(name, set()).add(file.place)
+    return [
+        f"{file.place}: {file.lines}, for {min(importers[file.module])}"
+        for file in files
+        if file.lines < FEW_LINES and len(importers.get(file.module, ())) == 1
+    ]
+
+
+def files_of_a_convolution() -> list[str]:
+    """The files of ours whose functions run while a network of one convolution is compiled, warm, for base16."""
+    import numpy as np
+    import onnx
+
+    from tests.compiler.models import conv_model
+    from tilewright.compiler.pipeline import compile_model
+    from tilewright.isa.files.loader import load_machine
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "conv.onnx"
+        onnx.save(conv_model(np.random.default_rng(0)), str(path))
+        machine = load_machine("base16")
+        compile_model(path, machine)
+        return traced(lambda: compile_model(path, machine))
+
+
+def traced(action: Callable[[], object]) -> list[str]:
+    """The files of the product whose functions run."""
+    found: set[str] = set()
+
+    def see(frame: object, event: str, argument: object) -> None:
+        if event == "call":
+            found.add(frame.f_code.co_filename)  # type: ignore[attr-defined]
+
+    sys.setprofile(see)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    real = {Path(name).resolve() for name in found if name.endswith(".py")}
+    inside = (str(path.relative_to(REPOSITORY)) for path in real if path.is_relative_to(REPOSITORY))
+    return sorted(place for place in inside if place.split("/")[0] in PRODUCT)
+
+
+def main() -> None:
+    """Print the table, and the places of what `--list` names."""
+    parser = argparse.ArgumentParser(prog="python -m tests.house", description="The house in figures.")
+    parser.add_argument("--list", action="append", default=[], metavar="ROW", help="what a row counts; its first words")
+    arguments = parser.parse_args()
+    files = source_files()
+    rows = pass_rows([file for file in files if file.place == "compiler/passes.py"])
+    several = [f"{row.name}: {row.function} of {row.module}" for row in rows if not row.has_one_name]
+    counted = {
+        "passes out of sight": passes_out_of_sight(files, rows),
+        "passes with several names": several,
+        "memos": memos(files),
+        "equalities": equalities(files),
+        f"files over {MOST_LINES} lines": long_files(files),
+        f"functions over {MOST_FUNCTION_LINES} lines": long_functions(files),
+        f"files under {FEW_LINES} lines with one importer": short_files_with_one_importer(files),
+        "files that one convolution passes": files_of_a_convolution(),
+    }
+    table = Table("measure", "count")
+    table.add_row("rows of the table of passes", str(len(rows)))
+    for name, found in counted.items():
+        table.add_row(name, str(len(found)))
+    table.add_row("lines of product", f"{sum(file.lines for file in files):,}")
+    Console().print(table)
+    for wanted in arguments.list:
+        for name, found in counted.items():
+            if name.startswith(wanted):
+                print(f"\n{name}:", *found, sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()

@@ -51,10 +51,10 @@ def netlist(machine: Machine, prefix: str = "") -> VerilogDesign:
     return VerilogDesign(named, frozenset(sizes), wrapper_files(prefix, sizes))
 
 
-def emit_verilog(machine: Machine) -> str:
-    """The whole machine as one text, top module `npu`, its block memories as arrays."""
+def emit_verilog(machine: Machine, storage: str = "inferred") -> str:
+    """The whole machine as one text, top module `npu`; its block memories are of a kind of `memory_wrappers.KINDS`."""
     made = netlist(machine)
-    return "".join([*made.modules.values(), made.wrappers[f"{WRAPPER}_inferred.sv"]])
+    return "".join([*made.modules.values(), made.wrappers[f"{WRAPPER}_{storage}.sv"]])
 
 
 _BUS_PIN = re.compile(r"\b([ms]_axi\d*)__")

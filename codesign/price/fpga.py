@@ -137,8 +137,8 @@ def _version() -> str:
 
 def _synthesised(machine: Machine, family: Family) -> str:
     """The netlist of a machine in the family's cells, as Yosys's JSON; from the Verilog that a user would take."""
-    files = {"in.v": emit_verilog(machine)}
-    return made(files, f"read_verilog in.v\n{family.synthesise} -top {TOP}\nwrite_json out")
+    files = {"in.v": emit_verilog(machine, "fpga")}
+    return made(files, f"read_verilog -sv in.v\n{family.synthesise} -top {TOP}\nwrite_json out")
 
 
 def made(files: Mapping[str, str], script: str) -> str:

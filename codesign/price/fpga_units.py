@@ -61,17 +61,18 @@ Modules = dict[str, Mapping[str, Any]]
 
 def _synthesised(machine: Machine, family: Family) -> tuple[Modules, Modules]:
     """The modules right below the top, each synthesised alone; and those of the family's cells."""
-    verilog = emit_verilog(machine)
-    modules = re.findall(rf"^module \\({re.escape(TOP)}\.[^. ]+) ", verilog, re.MULTILINE)
-    lines = ["read_verilog in.v", "design -save whole"]
+    verilog = emit_verilog(machine, "fpga")
+    top = re.search(rf"^module {TOP}\b.*?^endmodule", verilog, re.MULTILINE | re.DOTALL)
+    modules = re.findall(rf"^  ({TOP}_\w+) \w+ ?\(", top[0] if top else "", re.MULTILINE)
+    lines = ["read_verilog -sv in.v", "design -save whole"]
     for number, module in enumerate(modules):
-        lines += ["design -load whole", f"{family.synthesise} -top \\{module}", f"design -save {number}"]
+        lines += ["design -load whole", f"{family.synthesise} -top {module}", f"design -save {number}"]
     # The last one is still there, and the cells with it.
-    lines += [f"design -copy-from {number} -as \\{module} \\{module}" for number, module in enumerate(modules[:-1])]
+    lines += [f"design -copy-from {number} -as {module} {module}" for number, module in enumerate(modules[:-1])]
     whole = json.loads(made({"in.v": verilog}, "\n".join([*lines, "write_json out"])))["modules"]
     return {module: whole.pop(module) for module in modules}, whole
 
 
 def _name(module: str) -> str:
-    """`npu.counters$380` is the module of unit counters."""
-    return module.removeprefix(f"{TOP}.").split("$")[0]
+    """`npu_vec` is the module of unit vec."""
+    return module.removeprefix(f"{TOP}_")

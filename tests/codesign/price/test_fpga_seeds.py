@@ -58,7 +58,7 @@ def test_options_that_are_asked_for_replace_our_own_and_are_tried_once(
         return 44.0
 
     monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(fpga, "emit_verilog", lambda machine: "")
+    monkeypatch.setattr(fpga, "emit_verilog", lambda machine, storage: "")
     monkeypatch.setattr(fpga, "made", lambda files, script: netlist)
     monkeypatch.setattr(fpga, "nextpnr_version", lambda: "0.1")
     monkeypatch.setattr(fpga, "estimated_clock_mhz", estimate)

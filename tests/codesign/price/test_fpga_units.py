@@ -15,12 +15,12 @@ from tilewright.codesign.price.fpga_units import cells_by_unit, clocks_by_unit, 
 from tilewright.isa.files.loader import load_machine
 
 VERILOG = """\
-module \\npu.stage$12 (input clk, input [4:0] d, output reg [4:0] q); always @(posedge clk) q <= d; endmodule
-module \\npu.gates.deep (input [1:0] a, output y); assign y = ^a; endmodule
-module \\npu.gates (input [1:0] a, output y); \\npu.gates.deep part(.a(a), .y(y)); endmodule
+module npu_stage (input clk, input [4:0] d, output reg [4:0] q); always @(posedge clk) q <= d; endmodule
+module npu_gates_deep (input [1:0] a, output y); assign y = ^a; endmodule
+module npu_gates (input [1:0] a, output y); npu_gates_deep part(.a(a), .y(y)); endmodule
 module npu(input clk, input [4:0] d, output [4:0] q, input [1:0] a, output y);
-  \\npu.stage$12 stage(.clk(clk), .d(d), .q(q));
-  \\npu.gates gates(.a(a), .y(y));
+  npu_stage stage(.clk(clk), .d(d), .q(q));
+  npu_gates gates(.a(a), .y(y));
 endmodule
 """
 
@@ -29,7 +29,7 @@ endmodule
 def small_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two units stand for the hardware of any machine: five flip-flops, and a gate in a module of its own."""
     monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(fpga_units, "emit_verilog", lambda machine: VERILOG)
+    monkeypatch.setattr(fpga_units, "emit_verilog", lambda machine, storage: VERILOG)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ import onnx
 
 from tests import digits
 from tests.schedules.never_slower import model
+from tests.tilewright.quantization.float_networks import FloatBuilder
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 
@@ -31,6 +32,9 @@ TOP1 = "| {name} | {right} of {count} | {part:.2%} |"
 
 BUDGETS_DB = (0, 12, 14, 16, 20)
 """How much noisier the worst output of the digits network may be than with int8 weights."""
+
+CURVE_DB = 10
+"""The same for a curve with activations of 16 bits."""
 
 MIXED = "| {budget} dB | {narrow} | {snr:.1f} | {cycles:,} | {right} of {count} |"
 
@@ -47,7 +51,7 @@ def main() -> None:
             print(row(network, machine), flush=True)
     if "digits" in asked:
         print()
-        for line in (*top1_rows(), "", *mixed_rows(), "", *pair_rows()):
+        for line in (*top1_rows(), "", *mixed_rows(), "", *pair_rows(), "", *curve_rows()):
             print(line, flush=True)
 
 
@@ -145,10 +149,37 @@ def mixed_rows() -> Iterator[str]:
         network = onnx.load(digits.FOLDER / "digits.onnx")
         found = quantize(network, images, weights="int4", mixed=budget_of(budget, machine.machine))
         assert found.mixed is not None
-        narrow = ", ".join(f"`{layer.name}`" for layer in found.mixed.layers if layer.weights == "int4") or "none"
+        narrow = ", ".join(f"`{layer.name}`" for layer in found.mixed.weights if layer.type == "int4") or "none"
         cycles, _ = taken(found.model, machine)
         snr, hits = found.mixed.mixed.snr_db, right(found.model, machine)
         yield MIXED.format(budget=budget, narrow=narrow, snr=snr, cycles=cycles, right=hits, count=count)
+
+
+CURVE = "| {activations} | {snr:.1f} | {cycles:,} | {of_host} |"
+
+
+def curve_network() -> onnx.ModelProto:
+    """Conv → LeakyRelu → Conv on [1, 16, 16, 16], with random weights."""
+    b = FloatBuilder()
+    x = b.conv("conv1", b.input("x", (1, 16, 16, 16)), 16, 16)
+    x = b.node("LeakyRelu", "leaky", x, alpha=0.2)
+    return b.build(b.conv("conv2", x, 16, 16))
+
+
+def curve_rows() -> Iterator[str]:
+    """A curve that polynomials do not reach, on mixed16: activations of 16 bits, as is chosen, and of 8 bits."""
+    from tilewright.quantization.costs import budget_of
+    from tilewright.quantization.quantize import quantize
+
+    inputs = {"x": np.random.default_rng(0).normal(size=(8, 1, 16, 16, 16)).astype(np.float32)}
+    budget = budget_of(CURVE_DB, Variant("mixed16").machine)
+    found = quantize(curve_network(), inputs, activations="int16", mixed=budget).mixed
+    assert found is not None
+    eight = ", ".join(f"`{part.name}`" for part in found.results if part.type == "int8")
+    points = {"int16": found.wide, f"int8 of {eight}, else int16": found.mixed, "int8": found.narrow}
+    for name, point in points.items():
+        cycles, host = round(point.taken.cost), point.taken.host_nodes
+        yield CURVE.format(activations=name, snr=point.snr_db, cycles=cycles, of_host=host)
 
 
 def right(network: onnx.ModelProto, machine: Variant) -> int:

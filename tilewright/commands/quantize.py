@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.commands.mixed_weights import mixed_summary, print_mixed
+from tilewright.commands.mixed_types import mixed_summary, print_mixed
 from tilewright.commands.options import CALIBRATION_HELP, Json, Output, Seed, Set, Shape, report, write_output
 from tilewright.files.kinds import require_models
 
@@ -34,13 +34,13 @@ Percentile = Annotated[
 Activations = Annotated[
     str | None,
     typer.Option(
-        "--activations", metavar="TYPE", help="The type of activations, such as int16 or e4m3; default: signed, eight bits."
+        "--activations", metavar="TYPE", help="The type of activations, such as int16 or e4m3; default: signed bytes."
     ),
 ]
 WeightType = Annotated[
     str | None,
     typer.Option(
-        "--weights", metavar="TYPE", help="The type of weights of products, such as int4, e4m3 or e2m1; default: eight bits."
+        "--weights", metavar="TYPE", help="The type of weights of products, such as int4, e4m3 or e2m1; default: int8."
     ),
 ]
 Block = Annotated[
@@ -67,8 +67,8 @@ Mixed = Annotated[
     typer.Option(
         "--mixed",
         metavar="DB",
-        help="Give each layer the weights of --weights or eight bits, as saves most on --isa, as long as the worst "
-        "output loses at most so many dB.",
+        help="Give each layer the weights of --weights or eight bits, and results of --activations or eight bits, as "
+        "saves most on --isa, as long as the worst output loses at most so many dB.",
     ),
 ]
 MixedIsa = Annotated[
@@ -244,7 +244,10 @@ def _calibrated(summary: dict[str, Any]) -> str:
     types = summary["activations"]
     weights = summary["weights"]
     if summary["mixed"]:
-        weights = " and ".join(each["weights"] for each in summary["mixed"]["networks"][::2])
+        types, weights = (
+            " and ".join(dict.fromkeys(each[what] for each in summary["mixed"]["networks"][::2]))
+            for what in ("activations", "weights")
+        )
     if weights != types or summary["block"]:
         types = f"{types}, {weights} weights"
     if summary["block"]:

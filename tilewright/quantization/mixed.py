@@ -1,21 +1,21 @@
-"""Chooses the type of each product's weights: the narrow one where it saves most for the noise that it adds.
+"""Chooses types of weights and of results: the narrow one where it saves most for the noise that it adds.
 
-Two networks are there, which differ in these types alone: all wide, and all narrow. Each layer is tried alone: what the
-narrow type saves, and how much noisier it leaves the worst output. Then the layers become narrow one after the other,
-those that save most for their noise first, and each stays so if the worst output is within the budget. All is measured:
-cost by the program for a machine, noise by running the network on the calibration data. Nothing is drawn at random.
+Networks of one type each are there (`tilewright.quantization.mixed_types`). Each part is tried alone: what the narrow
+type saves, and how much noisier it leaves the worst output. Then the parts become narrow one after the other, those
+that save most for their noise first, and each stays so if the worst output is within the budget. All is measured: cost
+by the program for a machine, noise by running the network on the calibration data. Nothing is drawn at random.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
-from tilewright.quantization.narrow_weights import PRODUCTS
+from tilewright.quantization.mixed_types import Forms, Part, Types
 from tilewright.quantization.samples import Samples
 from tilewright.quantization.tensors import Tensors
 
@@ -31,16 +31,13 @@ class Taken:
 Cost = Callable[[onnx.ModelProto], Taken]
 """What a network in QDQ form takes, such as the cycles of its program; raises CompileError."""
 
-WEIGHTS_AND_BIAS = (1, 2)
-"""The operands of a product that have another type or scale where its weights have."""
-
 LEAST_NOISE = 1e-12
 """What stands for no noise, or less than none, in parts of the signal's power."""
 
 
 @dataclass(frozen=True)
 class NoiseBudget:
-    """By how many dB the worst output may be noisier than with wide weights, and what is to be saved for that."""
+    """By how many dB the worst output may be noisier than with wide types, and what is to be saved for that."""
 
     loses_db: float
     cost: Cost
@@ -57,12 +54,13 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class MixedLayer:
-    """Nodes with the same weights, the type that these got, and what the narrow type does in this layer alone."""
+class MixedPart:
+    """Nodes with the same weights, or whose results have one scale; their type, and what the narrow one does alone."""
 
     nodes: tuple[str, ...]
-    weights: str
+    type: str
     saves: float | None  # None where the host would compute it
+    from_host: int  # so many of the host's nodes become the machine's
     loses_db: float
 
     @property
@@ -75,8 +73,9 @@ class Mixed:
     """The types that were chosen, and the network with them beside those that have one type."""
 
     budget: NoiseBudget
-    layers: tuple[MixedLayer, ...]  # in the network's order
-    types: tuple[str, str]  # the wide one, and the narrow one
+    weights: tuple[MixedPart, ...]  # in the network's order, as results
+    results: tuple[MixedPart, ...]
+    types: Types
     wide: Point
     mixed: Point
     narrow: Point
@@ -84,57 +83,86 @@ class Mixed:
 
 def mix(
     floats: onnx.ModelProto,
-    wide: onnx.ModelProto,
-    narrow: onnx.ModelProto,
-    types: tuple[str, str],
+    forms: Forms,
+    types: Types,
     outputs: Sequence[str],
     samples: Samples,
     budget: NoiseBudget,
     name: str,
 ) -> tuple[onnx.ModelProto, Mixed]:
-    """The network with a type for each layer, and how these were chosen; `floats` is the network before.
+    """The network with a type for each part, and how these were chosen; `floats` is the network before.
 
-    `types` are the wide and the narrow one. Raises CompileError for a network that has no program, or cannot be run.
+    Raises CompileError for a network that has no program, or cannot be run.
     """
     noise = _OutputNoise(floats, outputs, samples, name)
-    layers = _layers(narrow, wide)
-
-    def with_narrow(chosen: Collection[tuple[str, ...]]) -> onnx.ModelProto:
-        kept = {node for layer in layers if layer not in chosen for node in layer}
-        return _with_operands_of(narrow, wide, kept)
 
     def point(model: onnx.ModelProto) -> Point:
         return Point(_decibel(noise(model)), budget.cost(model))
 
-    unmixed = with_narrow(())
+    unmixed = forms.with_narrow(())
     least = noise(unmixed)
     base = Point(_decibel(least), budget.cost(unmixed))
     allowed = least * 10 ** (budget.loses_db / 10)
-    alone = {layer: with_narrow([layer]) for layer in layers}
-    noises = {layer: noise(model) for layer, model in alone.items()}
-    saves = {layer: _saves(budget.cost(model), base.taken) for layer, model in alone.items()}
-    chosen: list[tuple[str, ...]] = []
-    for layer in sorted(layers, key=lambda each: -_worth(saves[each], noises[each] - least)):
-        if (saves[layer] or 0) > 0 and noise(with_narrow([*chosen, layer])) <= allowed:
-            chosen.append(layer)
-    found = tuple(
-        MixedLayer(layer, types[layer in chosen], saves[layer], _loses(noises[layer], least)) for layer in layers
+    tried = {part: _alone(forms.with_narrow([part]), noise, budget, base.taken) for part in forms.parts}
+    chosen = _chosen(forms, tried, lambda model: noise(model) <= allowed, budget.cost, base.taken, least)
+    weights, results = (
+        tuple(tried[part].told(part, pair[part in chosen], least) for part in parts)
+        for parts, pair in ((forms.weights, types.weights), (forms.results, types.activations))
     )
-    made = with_narrow(chosen)
-    return made, Mixed(budget, found, types, base, point(made), point(narrow))
+    made = forms.with_narrow(chosen)
+    return made, Mixed(budget, weights, results, types, base, point(made), point(forms.narrow))
 
 
-def _saves(taken: Taken, before: Taken) -> float | None:
-    return None if taken.host_nodes > before.host_nodes else before.cost - taken.cost
+def _chosen(
+    forms: Forms,
+    tried: Mapping[Part, _Alone],
+    is_allowed: Callable[[onnx.ModelProto], bool],
+    cost: Cost,
+    base: Taken,
+    least: float,
+) -> list[Part]:
+    """The parts that become narrow, in turn. What takes nodes from the host has to do so beside those before it."""
+    chosen: list[Part] = []
+    of_host = base.host_nodes
+    for part in sorted(tried, key=lambda each: tried[each].order(least)):
+        alone, model = tried[part], forms.with_narrow([*chosen, part])
+        if not alone.helps or not is_allowed(model):
+            continue
+        left = cost(model).host_nodes if alone.from_host else of_host
+        if left < of_host or (alone.saves or 0) > 0:
+            chosen.append(part)
+            of_host = min(left, of_host)
+    return chosen
 
 
-def _worth(saves: float | None, noise: float) -> float:
-    """What a layer saves for the noise that it adds."""
-    return (saves or 0) / max(noise, LEAST_NOISE)
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """What one part does that alone has the narrow type."""
+
+    noise: float
+    saves: float | None
+    from_host: int
+
+    @property
+    def helps(self) -> bool:
+        return self.from_host > 0 or (self.saves or 0) > 0
+
+    def order(self, least: float) -> tuple[float, float]:
+        """First what takes most nodes from the host for its noise, then what saves most for it."""
+        noise = max(self.noise - least, LEAST_NOISE)
+        return -self.from_host / noise, -(self.saves or 0) / noise
+
+    def told(self, part: Part, name: str, least: float) -> MixedPart:
+        loses = 10 * math.log10(max(self.noise, LEAST_NOISE) / max(least, LEAST_NOISE))
+        return MixedPart(part.nodes, name, self.saves, self.from_host, loses)
 
 
-def _loses(noise: float, least: float) -> float:
-    return 10 * math.log10(max(noise, LEAST_NOISE) / max(least, LEAST_NOISE))
+def _alone(
+    model: onnx.ModelProto, noise: Callable[[onnx.ModelProto], float], budget: NoiseBudget, base: Taken
+) -> _Alone:
+    taken = budget.cost(model)
+    saves = None if taken.host_nodes > base.host_nodes else base.cost - taken.cost
+    return _Alone(noise(model), saves, max(0, base.host_nodes - taken.host_nodes))
 
 
 def _decibel(noise: float) -> float | None:
@@ -156,59 +184,3 @@ class _OutputNoise:
             for tensor, value in noisy(feed).items():
                 noise[tensor] += float(np.square(exact[tensor] - value).sum())
         return max(noise[tensor] / (self._signal[tensor] or 1.0) for tensor in self._outputs)
-
-
-# -- networks ----------------------------------------------------------------------------------------------------------
-
-
-def _layers(narrow: onnx.ModelProto, wide: onnx.ModelProto) -> list[tuple[str, ...]]:
-    """The products whose weights have another type in the two networks; those that share weights are one layer."""
-    of, other = _constants(narrow), _constants(wide)
-    readers, before = _dequantizers(narrow), {node.name: node for node in wide.graph.node}
-    others, found = _dequantizers(wide), dict[str, list[str]]()
-    for node in narrow.graph.node:
-        if node.op_type not in PRODUCTS or node.name not in before:
-            continue
-        reader, twin = readers.get(node.input[1]), others.get(before[node.name].input[1])
-        if reader is None or twin is None or reader.input[0] not in of or twin.input[0] not in other:
-            continue
-        if of[reader.input[0]].data_type != other[twin.input[0]].data_type:
-            found.setdefault(reader.input[0], []).append(node.name)
-    return [tuple(nodes) for nodes in found.values()]
-
-
-def _with_operands_of(model: onnx.ModelProto, other: onnx.ModelProto, nodes: Set[str]) -> onnx.ModelProto:
-    """The model in which some products have the weights and biases that they have in the other one."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    before, theirs = {node.name: node for node in other.graph.node}, _dequantizers(other)
-    new, readers = _constants(other), _dequantizers(made)
-    for node in made.graph.node:
-        if node.name not in nodes:
-            continue
-        for position in WEIGHTS_AND_BIAS:
-            if position < len(node.input) and node.input[position] in readers:
-                _replace(readers[node.input[position]], theirs[before[node.name].input[position]], made, new)
-    return made
-
-
-def _replace(
-    reader: onnx.NodeProto, other: onnx.NodeProto, made: onnx.ModelProto, new: Mapping[str, onnx.TensorProto]
-) -> None:
-    """Let a DequantizeLinear of constants read what another one reads, which has constants of the same names."""
-    constants = _constants(made)
-    if reader.input[0] not in constants:
-        return
-    for name in other.input:
-        (constants[name] if name in constants else made.graph.initializer.add()).CopyFrom(new[name])
-    reader.input[:] = other.input
-    del reader.attribute[:]
-    reader.attribute.extend(other.attribute)
-
-
-def _constants(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
-    return {tensor.name: tensor for tensor in model.graph.initializer}
-
-
-def _dequantizers(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
-    return {node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"}

@@ -12,7 +12,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files.whole import write_file
-from tilewright.isa.program.stored_types import DEFAULT_TYPE, WEIGHTS
+from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, STORED_TYPES, WEIGHTS
 from tilewright.quantization.attempt import CalibratedNetwork, Settings, calibrated
 from tilewright.quantization.blocks import SIZES
 from tilewright.quantization.chosen_masks import CHOICE
@@ -22,6 +22,7 @@ from tilewright.quantization.float_model import FloatModel, Model, read_float_mo
 from tilewright.quantization.keep import AUTO, KeptFloat, costly_nodes, named_nodes
 from tilewright.quantization.losses import AccuracyLoss, losses
 from tilewright.quantization.mixed import Mixed, NoiseBudget, mix
+from tilewright.quantization.mixed_types import Forms, Types
 from tilewright.quantization.noise import TOO_MUCH_DB, LayerNoise, hurting, signal_to_noise
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names
 from tilewright.quantization.ranges import DEFAULT_PERCENTILE
@@ -51,7 +52,7 @@ class QuantizedModel:
     alike: Mapping[str, tuple[str, ...]]  # tensors that are the same part of each step of a recurrence, by part
     pieces: tuple[InPieces, ...]  # curves that are computed in pieces
     costly_ranges: tuple[CostlyRange, ...]  # what costs more than 6 dB
-    mixed: Mixed | None = None  # the types of weights, where each layer has its own
+    mixed: Mixed | None = None  # the types of weights and results, where each has its own
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -115,7 +116,8 @@ def quantize(
     how many weights of a channel of MatMul and Gemm share a scale, one of `SIZES`, 0 for all of them; `shapes` the
     sizes of inputs that the model leaves open. `keep` names nodes or operators that stay float; "auto" stands for
     those that hurt most, where the outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is
-    an error. With `mixed`, layers have weights of type `weights` or of eight bits, as that saves most within a budget.
+    an error. With `mixed`, layers have weights of type `weights` or of eight bits, and results of type `activations` or
+    of eight bits, as that saves most within a budget.
     The same arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
     """
     if activations not in ACTIVATIONS:
@@ -124,9 +126,8 @@ def quantize(
         raise InputError(f"no type of weights {weights!r}; there are: {', '.join((*WEIGHTS, *SMALL_WEIGHTS))}")
     if activations in SMALL_ACTIVATIONS and weights not in SMALL_WEIGHTS:
         raise InputError(f"activations are {activations}, and weights {weights}; expected {' or '.join(SMALL_WEIGHTS)}")
-    if mixed is not None and weights in (DEFAULT_TYPE.name, *SMALL_WEIGHTS):
-        narrower = ", ".join(WEIGHTS[1:])
-        raise InputError(f"weights of {weights} leave no types to choose from; expected a narrower one: {narrower}")
+    if mixed is not None:
+        _require_choice(weights, activations)
     if block not in (0, *SIZES):
         raise InputError(f"no blocks of {block} weights; there are: {', '.join(map(str, SIZES))}")
     float_model = read_float_model(model, shapes, keep)
@@ -141,9 +142,9 @@ def quantize(
         kept += costly_nodes(layers, float_model.outputs, lambda more: network.quantized_but([*named, *more])[1])
     floats = [node for each in kept for node in each.nodes]
     quantized, layers = network.quantized_but(floats)
-    types = None
+    chosen = None
     if mixed is not None:
-        quantized, types = _mixed(network, quantized, floats, mixed)
+        quantized, chosen = _mixed(network, quantized, floats, _types(weights, activations), mixed)
         layers = network.noise_of(quantized)
     content, name = quantized.SerializeToString(deterministic=True), float_model.name
     layers = as_one(layers, pieces, float_model.tensors)
@@ -151,7 +152,7 @@ def quantize(
     costly = () if samples.seed is not None else costly_ranges(float_model.prepared, layers, steps, samples, name)
     made = QuantizedModel(
         content, layers, method, activations, weights, block, len(samples), samples.seed, tuple(kept),
-        float_model.alike, pieces, costly, types,
+        float_model.alike, pieces, costly, chosen,
     )  # fmt: skip
     if strict and costly:
         worst = max(costly, key=lambda each: each.costs_db)
@@ -165,14 +166,42 @@ def quantize(
     return made
 
 
+def _require_choice(weights: str, activations: str) -> None:
+    """Refuse types of which none is narrower or wider than eight bits, and floats, which have one type a network."""
+    if weights not in SMALL_WEIGHTS:
+        types = _types(weights, activations)
+        if len({*types.weights}) > 1 or len({*types.activations}) > 1:
+            return
+    narrower, wider = ", ".join(WEIGHTS[1:]), ", ".join(name for name in COMPUTED if name not in BYTES)
+    raise InputError(
+        f"weights of {weights} and activations of {activations} leave no types to choose from; expected narrower "
+        f"weights: {narrower}; or wider activations: {wider}"
+    )
+
+
+def _types(weights: str, activations: str) -> Types:
+    """The types that may be chosen from: those given, and those of eight bits."""
+    values = STORED_TYPES[activations].values
+    byte = next(name for name in BYTES if STORED_TYPES[name].values.is_signed == values.is_signed)
+    return Types((DEFAULT_TYPE.name, weights), (activations, byte))
+
+
 def _mixed(
-    network: CalibratedNetwork, narrow: onnx.ModelProto, floats: Sequence[str], budget: NoiseBudget
+    network: CalibratedNetwork, made: onnx.ModelProto, floats: Sequence[str], types: Types, budget: NoiseBudget
 ) -> tuple[onnx.ModelProto, Mixed]:
-    """The network with a type of weights for each layer, and how these were chosen."""
-    types = DEFAULT_TYPE.name, network.settings.weights
-    model, samples = network.model, network.settings.samples
-    wide, _ = replace(network, settings=replace(network.settings, weights=types[0], block=0)).quantized_but(floats)
-    return mix(model.prepared, wide, narrow, types, model.outputs, samples, budget, model.name)
+    """The network with a type for each part, and how these were chosen; `made` is the one of the types asked for."""
+    model, settings = network.model, network.settings
+    models = {(settings.weights, settings.activations): made}
+    for activations in types.activations:
+        is_same = activations == settings.activations
+        one = network if is_same else calibrated(model, replace(settings, activations=activations))
+        for weights in types.weights:
+            if (weights, activations) not in models:
+                block = settings.block if weights == settings.weights else 0
+                other = replace(one, settings=replace(one.settings, weights=weights, block=block))
+                models[weights, activations], _ = other.quantized_but(floats)
+    forms = Forms(models, types, model.prepared, model.alike.values())
+    return mix(model.prepared, forms, types, model.outputs, settings.samples, budget, model.name)
 
 
 def _require_same_function(model: FloatModel, samples: Samples) -> None:

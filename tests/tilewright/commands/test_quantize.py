@@ -76,7 +76,7 @@ def test_types_are_chosen_for_a_machine(tilewright: Command, model_file: Path, d
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--mixed", "3", "--isa", "base16-w4"), "weights of int8 leave no types to choose from"),
+        (("--mixed", "3", "--isa", "base16-w4"), "activations of int8 leave no types to choose from"),
         (("--weights", "int4", "--mixed", "-1", "--isa", "base16-w4"), "a budget of -1 dB; expected 0 or more"),
         (("--weights", "int4", "--mixed", "nan", "--isa", "base16-w4"), "a budget of nan dB; expected 0 or more"),
         (

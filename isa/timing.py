@@ -170,7 +170,7 @@ WORDS_A_STAGE = 3
 
 
 def operator_stages(node: Expr, pipeline: Pipeline) -> int:
-    """Pipeline stages of a node, with those that a machine's file adds to a look-up.
+    """Pipeline stages of a node, with those that a machine's file adds.
 
     Across lanes, one for each level of the tree that halves them: 16 lanes → 4. Over the words of blocks, one for each
     level of a tree that makes one of WORDS_A_STAGE: 3 words → 1, 9 words → 2. A shift by a constant is wires.
@@ -182,7 +182,20 @@ def operator_stages(node: Expr, pipeline: Pipeline) -> int:
         return max(1, (node.value - 1).bit_length())
     if circuit is Circuit.STEP and node.op.facts.is_shift and node.args[1].op is Op.CONST:
         return CIRCUIT_STAGES[Circuit.WIRES]
-    return CIRCUIT_STAGES[circuit] + (pipeline.table_output if circuit is Circuit.TABLE else 0)
+    return CIRCUIT_STAGES[circuit] + _further_stages(circuit, pipeline)
+
+
+def _further_stages(circuit: Circuit, pipeline: Pipeline) -> int:
+    """Those that a machine's file adds to what works in each lane by itself."""
+    match circuit:
+        case Circuit.TABLE:
+            return pipeline.table_output
+        case Circuit.PRODUCT:
+            return pipeline.multiply
+        case Circuit.ROUNDED_SHIFT:
+            return pipeline.round_shift
+        case _:
+            return 0
 
 
 def is_wires(node: Expr) -> bool:

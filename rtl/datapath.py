@@ -223,7 +223,7 @@ class _Lane:
             is_first, valid = self.common.control("is_first", stage), self.common.control("valid", stage)
             build_reduction(self.m, unit.op, args[0], output, is_first, valid)
         else:
-            build_operator(self.m, unit.operations[0].expr, args, output)
+            build_operator(self.m, unit.operations[0].expr, args, output, unit.stages)
 
     def build_argument(self, unit: Unit, position: int, name: str) -> Value:
         """An argument of a unit; where several formats share it, that of the format at the unit's place.

@@ -16,6 +16,7 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import WORD_BITS, Rounding
 from tilewright.isa.language.operations import Op, combining
 from tilewright.isa.timing import WORDS_A_STAGE
+from tilewright.rtl.delay import delayed
 
 
 def leading_zeros(x: Value) -> Value:
@@ -55,8 +56,9 @@ def combined(reduction: Op, a: Value, b: Value) -> Value:
     return COMBINATIONAL[combining(reduction)](a, b)
 
 
-def build_shift_left(m: Module, value: Value, count: Value, shifted: Signal) -> None:
+def build_shift_left(m: Module, value: Value, count: Value, shifted: Signal, stages: int) -> None:
     """Drive `shifted`, which has room for it, with `value << count`: one multiplexer for each bit of the count."""
+    assert stages == 1
     shape = shifted.shape()
     for position, bit in enumerate(count):
         wide = Value.cast(value).shift_left(1 << position)[: shape.width]
@@ -64,10 +66,16 @@ def build_shift_left(m: Module, value: Value, count: Value, shifted: Signal) -> 
     m.d.sync += shifted.eq(value)
 
 
-def build_product(m: Module, a: Value, b: Value, product: Signal) -> None:
-    """Drive `product` with `a * b`, the wider first: that is the order in which a multiplier is smaller."""
+def build_product(m: Module, a: Value, b: Value, product: Signal, stages: int) -> None:
+    """Drive `product` with `a * b`, the wider first: that is the order in which a multiplier is smaller.
+
+    Of further registers, the first is before the multiplier, so that what chooses its factors has a cycle of its own;
+    all others are behind it, for multipliers of FPGAs, which have registers inside.
+    """
     wide, narrow = (a, b) if len(a) >= len(b) else (b, a)
-    m.d.sync += product.eq(wide * narrow)
+    before = min(1, stages - 1)
+    factors = [delayed(m, value, before, f"{product.name}_{which}") for which, value in (("a", wide), ("b", narrow))]
+    m.d.sync += product.eq(delayed(m, factors[0] * factors[1], stages - 1 - before, f"{product.name}_inside"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +90,21 @@ class _Shifted:
     is_outside: Value
 
 
-def _shifted(m: Module, x: Value, n: Value, bits: int, name: str) -> _Shifted:
-    """Shift right by the bits of `n`, the highest first: then ever fewer bits of `x` can still reach the low ones."""
+def _shifted(m: Module, x: Value, n: Value, bits: int, registers: int, name: str) -> _Shifted:
+    """Shift right by the bits of `n`, the highest first: then ever fewer bits of `x` can still reach the low ones.
+
+    So many `registers` stand between the bits, at about equal distances.
+    """
     sign = x[-1] if x.shape().signed else Const(0, 1)
     low: Value = Cat(Const(0, 1), x, sign)
     rest: list[Value] = []
     outside: list[Value] = []
-    for position in reversed(range(len(n))):
+    registers_at = [len(n) * (i + 1) // (registers + 1) for i in range(registers)]
+    for level, position in enumerate(reversed(range(len(n)))):
+        if here := registers_at.count(level):
+            values = {"low": low, "by": n, "sign": sign, "rest": Cat(rest).any(), "outside": Cat(outside).any()}
+            low, n, sign, *found = (delayed(m, v, here, f"{name}_{what}_{level}") for what, v in values.items())
+            rest, outside = found[:1], found[1:]
         step = 1 << position
         needed = min(len(low), bits + step)
         rest.append(n[position] & low[:step].any())
@@ -103,16 +119,16 @@ def _shifted(m: Module, x: Value, n: Value, bits: int, name: str) -> _Shifted:
     return _Shifted(low[:bits], Cat(rest).any(), Cat(outside).any())
 
 
-def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signal) -> None:
+def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signal, stages: int) -> None:
     """Drive `quotient` with `round_shift(x, n)` through two registers: a shift, then the increment.
 
     The first keeps floor(x / 2**n), the first bit below it and whether any bit below that is set. Example, ties to
     even: x = 7, n = 1 → floor 3, half 1, rest 0: a tie, and 3 is odd, so 4. If the node has a type, the second
-    register takes its least or largest value for what is outside.
+    register takes its least or largest value for what is outside. Further registers divide the shift.
     """
     bits = node.type.bits if node.type is not None else len(quotient) + (not quotient.shape().signed)
     name = quotient.name
-    shifted = _shifted(m, x, n, bits + 1, name)
+    shifted = _shifted(m, x, n, bits + 1, stages - 2, name)
     floor = Signal(signed(bits), name=f"{name}_floor", reset_less=True)
     half = Signal(name=f"{name}_half", reset_less=True)
     rest = Signal(name=f"{name}_rest", reset_less=True)
@@ -129,17 +145,17 @@ def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signa
         return
     most, is_outside = node.type.interval.high, Signal(name=f"{name}_is_outside", reset_less=True)
     is_negative = Signal(name=f"{name}_is_negative", reset_less=True)
-    m.d.sync += [is_outside.eq(shifted.is_outside), is_negative.eq(x < 0)]
+    m.d.sync += [is_outside.eq(shifted.is_outside), is_negative.eq(delayed(m, x < 0, stages - 2, f"{name}_is_below"))]
     rounded = Signal(signed(bits + 1), name=f"{name}_rounded")  # outside of the type where its highest bits differ
     m.d.comb += rounded.eq(floor + is_up)
     is_beyond = is_outside | (rounded[-1] ^ rounded[-2])
     m.d.sync += quotient.eq(Mux(is_beyond, Mux(is_negative, ~most, most), rounded[:bits].as_signed()))
 
 
-def build_word_tree(m: Module, *values: Value) -> None:
+def build_word_tree(m: Module, *values: Value, stages: int) -> None:
     """Drive the last of `values` with what the others, one for each word, add up to: WORDS_A_STAGE a register."""
     *level, output = values
-    while len(level) > WORDS_A_STAGE:
+    for _ in range(stages - 1):
         groups = [level[i : i + WORDS_A_STAGE] for i in range(0, len(level), WORDS_A_STAGE)]
         level = []
         for group in groups:
@@ -157,15 +173,15 @@ SEQUENTIAL: Mapping[Op, Callable[..., None]] = {
     Op.WORDS_SUM: build_word_tree,
 }
 """Operations with registers inside, or that need the shape of their result: called with the module, arguments, node
-(where the operation has a setting) and output register.
+(where the operation has a setting), output register and stages: the registers from arguments to output, with that.
 """
 
 
-def build_operator(m: Module, node: Expr, args: Sequence[Value], output: Signal) -> None:
+def build_operator(m: Module, node: Expr, args: Sequence[Value], output: Signal, stages: int) -> None:
     """Drive the output register of a unit for operations like `node`, of kind LANE or WORDS, from its arguments."""
     if node.op in SEQUENTIAL:
         settings = () if node.setting is None else (node,)
-        SEQUENTIAL[node.op](m, *args, *settings, output)
+        SEQUENTIAL[node.op](m, *args, *settings, output, stages=stages)
     else:
         m.d.sync += output.eq(COMBINATIONAL[node.op](*args))
 

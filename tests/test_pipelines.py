@@ -92,6 +92,20 @@ def test_a_register_behind_tables_is_a_cycle_of_what_looks_up() -> None:
     assert {timing.vec_write(later.format(name)) - timing.vec_write(base.format(name)) for name in more} == {1}
 
 
+@pytest.mark.parametrize(
+    ("key", "in_a_row"),
+    [
+        ("multiply", {"mul": 2, "requantize": 1, "add": 1, "max_pool": 0}),
+        ("round_shift", {"mul": 1, "requantize": 1, "add": 1, "max_pool": 0}),
+    ],
+)
+def test_further_stages_of_an_operator_are_cycles_of_each_on_the_way(key: str, in_a_row: dict[str, int]) -> None:
+    """So many of them wait for each other in the statement: `add` has two products side by side."""
+    base, later = (load_machine("tiny8", [f"pipeline.{key}={stages}"]) for stages in (0, 2))
+    more = {name: timing.vec_write(later.format(name)) - timing.vec_write(base.format(name)) for name in in_a_row}
+    assert more == {name: 2 * count for name, count in in_a_row.items()}
+
+
 def test_a_stage_that_is_none_is_refused() -> None:
     with pytest.raises(IsaError, match=r"pipeline\.memory_output: 2 is out of range; expected 0 to 1$"):
         load_machine("tiny8", ["pipeline.memory_output=2"])

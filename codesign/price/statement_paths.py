@@ -12,6 +12,12 @@ REGISTER = re.compile(r"lane\d+_([a-z_]+?)_(\d+)(?:_[a-z_]+|_\d+)*(?:\[\d+\])?$"
 """As rtl/datapath.py names the registers of an operator, and those that delay its value."""
 
 
+def operator_of(register: str) -> str:
+    """`mul` for a register of a product; empty for what is no operator."""
+    match = REGISTER.search(register)
+    return match[1] if match else ""
+
+
 def statement_of(register: str, formats: Sequence[InstructionFormat]) -> str:
     """`(a + p.bias) * p.scale of requantize` for a register of that product; empty for what is no operator.
 

@@ -21,9 +21,11 @@ from tilewright.codesign.price.efforts import AREA, FASTEST, SMALLEST, harder
 from tilewright.codesign.price.macros import MemoryPrice, memory_price
 from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import Process
+from tilewright.codesign.price.statement_paths import operator_of
 from tilewright.codesign.price.static_timing import Mapped
 from tilewright.codesign.templates.systolic import ARRAY
 from tilewright.codesign.templates.vector import lanes_of
+from tilewright.isa.files.keys import MOST_ROUND_SHIFT
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.systolic import SystolicArray
@@ -71,6 +73,8 @@ def aimed(price: Price, target_mhz: float) -> Aim:
 
 NO_KEY = "no key of the machine's file"
 
+MULTIPLY = "pipeline.multiply: 1, which gives the choice of a product's factors a cycle of its own"
+
 TABLE_OUTPUT = "pipeline.table_output: 1, which gives an element that is looked up a cycle of its own"
 
 
@@ -88,6 +92,11 @@ def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -
         return f"more banks of {name}, which are smaller macros, or fewer readers of it"
     if not machine.pipeline.halt and (unit.start == "running" or unit.unit in ("run control", "counters")):
         return "pipeline.halt: 1, which registers what run control tells each unit, and what that shows it"
+    match operator_of(unit.end):
+        case "mul" if not machine.pipeline.multiply:
+            return MULTIPLY
+        case "round_shift" if machine.pipeline.round_shift < MOST_ROUND_SHIFT:
+            return f"pipeline.round_shift: {machine.pipeline.round_shift + 1}, which divides the shifter"
     return NO_KEY
 
 

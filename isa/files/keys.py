@@ -85,6 +85,9 @@ MEMORY_KEYS = {
 
 MEMORY = KeyMapping(MEMORY_KEYS, exactly_one_of=("depth", "kib"))
 
+MOST_ROUND_SHIFT = 2
+"""Registers between the six bits of a shift, at most."""
+
 PIPELINE_KEYS = {
     "memory_output": Key(
         WholeNumber(0, 1),
@@ -94,6 +97,16 @@ PIPELINE_KEYS = {
     "table_output": Key(
         WholeNumber(0, 1),
         "Registers behind each memory of tables, before a lane computes with the element; 0 if left out.",
+        is_needed=False,
+    ),
+    "multiply": Key(
+        WholeNumber(0, 2),
+        "Registers of each product in the lanes of vector engines, beside the one that has its value; 0 if left out.",
+        is_needed=False,
+    ),
+    "round_shift": Key(
+        WholeNumber(0, MOST_ROUND_SHIFT),
+        "Registers in the shifter of each round_shift in the lanes of vector engines; 0 if left out.",
         is_needed=False,
     ),
     "halt": Key(

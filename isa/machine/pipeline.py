@@ -11,4 +11,6 @@ class Pipeline:
 
     memory_output: int = 0  # behind each bank, before one is chosen of several
     table_output: int = 0  # behind each memory of tables, before a lane computes with what it looked up
+    multiply: int = 0  # of each product in a lane
+    round_shift: int = 0  # of each rounded shift in a lane
     halt: int = 0  # before what holds each unit, and behind the faults and the activity that it shows

@@ -65,6 +65,14 @@ def test_equals_a_short_statement_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic).counterexample == ""
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [(1, 1), (2, 2)])
+def test_equals_a_statement_of_longer_operators_for_all_inputs(stages: tuple[int, int]) -> None:
+    multiply, round_shift = stages
+    keys = [f"pipeline.multiply={multiply}", f"pipeline.round_shift={round_shift}"]
+    assert proof_of("mul", load_machine("tiny8", keys)).counterexample == ""
+
+
 def test_equals_a_look_up_behind_a_register_for_all_inputs() -> None:
     assert proof_of("lookup", load_machine("base16", ["pipeline.table_output=1"])).counterexample == ""
 
@@ -80,7 +88,11 @@ def test_equals_a_statement_on_blocks_of_words_for_all_inputs() -> None:
 
 def test_sees_a_word_of_a_block_that_is_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     right = rtl_operators.build_word_tree
-    monkeypatch.setitem(rtl_operators.SEQUENTIAL, Op.WORDS_SUM, lambda m, first, *others: right(m, -first, *others))
+    monkeypatch.setitem(
+        rtl_operators.SEQUENTIAL,
+        Op.WORDS_SUM,
+        lambda m, first, *others, stages: right(m, -first, *others, stages=stages),
+    )
     assert proof_of("depthwise", WITH_BLOCKS).counterexample.startswith("the value of words_sum(a * w): false")
 
 
@@ -126,8 +138,8 @@ def test_sees_another_operator_in_softmax(monkeypatch: pytest.MonkeyPatch, chang
 def test_sees_a_wrong_tie(monkeypatch: pytest.MonkeyPatch, wrong: Rounding) -> None:
     right = rtl_operators.build_round_shift
 
-    def build(m: Module, x: Value, n: Value, node: Expr, quotient: Signal) -> None:
-        right(m, x, n, dataclasses.replace(node, rounding=wrong), quotient)
+    def build(m: Module, x: Value, n: Value, node: Expr, quotient: Signal, stages: int) -> None:
+        right(m, x, n, dataclasses.replace(node, rounding=wrong), quotient, stages)
 
     monkeypatch.setitem(rtl_operators.SEQUENTIAL, Op.ROUND_SHIFT, build)  # type: ignore[arg-type]
     assert proof_of("rescale").counterexample.startswith("the value of round_shift((a - a_zero) * scale, shift): false")
@@ -136,8 +148,8 @@ def test_sees_a_wrong_tie(monkeypatch: pytest.MonkeyPatch, wrong: Rounding) -> N
 def test_sees_a_product_that_loses_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     right = rtl_operators.build_product
 
-    def build(m: Module, a: Value, b: Value, product: Signal) -> None:
-        right(m, a, b[:-2], product)  # the highest is a sign that only `mul` needs
+    def build(m: Module, a: Value, b: Value, product: Signal, stages: int) -> None:
+        right(m, a, b[:-2], product, stages)  # the highest is a sign that only `mul` needs
 
     monkeypatch.setitem(rtl_operators.SEQUENTIAL, Op.MUL, build)  # type: ignore[arg-type]
     assert proof_of("rescale").counterexample.startswith("the value of (a - a_zero) * scale: false")

@@ -93,6 +93,9 @@ def test_converts_the_hardware_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Paths.conversions == 1
 
 
+NONE = "no key of the machine's file"
+
+
 def test_says_what_keeps_a_machine_from_its_target() -> None:
     aim = target.aimed(priced(), 1000 / 2.5)
     report = target_report(aim)
@@ -127,6 +130,21 @@ def test_asks_for_registers_in_run_control_once() -> None:
     before, after = ({target.remedy(machine, PROCESS, unit, 3.5) for unit in units} for machine in (MACHINE, later))
     assert [each.partition(",")[0] for each in before] == ["pipeline.halt: 1"]
     assert after == {"no key of the machine's file"}
+
+
+@pytest.mark.parametrize(
+    ("end", "asked"),
+    [
+        ("lane0_mul_3_inside_1", ["pipeline.multiply: 1", NONE, NONE]),
+        ("lane0_round_shift_5_floor", ["pipeline.round_shift: 1", "pipeline.round_shift: 2", NONE]),
+        ("lane0_add_2", [NONE, NONE, NONE]),
+    ],
+)
+def test_asks_for_further_stages_of_an_operator_until_there_are_none(end: str, asked: list[str]) -> None:
+    unit = UnitClock("lanes", 3.9, "vec.format", end, "")
+    keys = ([f"pipeline.multiply={stages}", f"pipeline.round_shift={stages}"] for stages in range(3))
+    found = [target.remedy(load_machine("base16-1p", more), PROCESS, unit, 3.5) for more in keys]
+    assert [each.partition(",")[0] for each in found] == asked
 
 
 def test_efforts_end_with_the_hardest() -> None:

@@ -34,13 +34,17 @@ Percentile = Annotated[
 Activations = Annotated[
     str | None,
     typer.Option(
-        "--activations", metavar="TYPE", help="The type of activations, such as int16 or e4m3; default: signed bytes."
+        "--activations",
+        metavar="TYPE",
+        help="The type of activations, such as int16 or e4m3; default: signed, eight bits.",
     ),
 ]
 WeightType = Annotated[
     str | None,
     typer.Option(
-        "--weights", metavar="TYPE", help="The type of weights of products, such as int4, e4m3 or e2m1; default: int8."
+        "--weights",
+        metavar="TYPE",
+        help="The type of weights of products, such as int4, e4m3 or e2m1; default: eight bits.",
     ),
 ]
 Block = Annotated[

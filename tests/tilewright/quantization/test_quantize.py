@@ -294,8 +294,8 @@ def test_refuses_results_that_are_not_finite() -> None:
     ("options", "message"),
     [
         ({"method": "mean"}, "no calibration method 'mean'; there are: minmax, percentile, entropy"),
-        ({"activations": "int4"}, "no type of activations 'int4'; there are: int8, uint8, int16, uint16"),
-        ({"weights": "uint4"}, "no type of weights 'uint4'; there are: int8, int4"),
+        ({"activations": "int4"}, "no type of activations 'int4'; there are: int8, uint8, int16, uint16, e4m3"),
+        ({"weights": "uint4"}, "no type of weights 'uint4'; there are: int8, int4, e4m3, e2m1"),
         (
             {"method": "percentile", "percentile": 0.999},
             "the percentile is 0.999; expected more than 50 and at most 100, such as 99.99",

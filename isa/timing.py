@@ -44,8 +44,8 @@ def assembly_bytes(longest_bytes: int, bus_bytes: int) -> int:
 
 
 def memory_read(pipeline: Pipeline) -> int:
-    """From the grant of a read to its word: one cycle, and those of registers behind the banks. Tables have none."""
-    return 1 + pipeline.memory_output
+    """From the grant of a read to its word: one cycle, and those of registers on its way. Tables have none."""
+    return 1 + pipeline.memory_output + pipeline.select
 
 
 # -- DMA engines -------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def mma_tile(array: Systolic) -> int:
 
 def mma_read(array: Systolic) -> int:
     """From the issue of an activation vector to the read of the accumulators that its sums are added to."""
-    return array.rows + array.cols
+    return array.rows + array.cols + array.pipeline.mac
 
 
 def mma_sum(array: Systolic) -> int:

@@ -21,7 +21,7 @@ def systolic_arrays(machine: Machine, engine: Engine) -> list[SystolicArray]:
     """The arrays of an engine that has instructions: one, or as many as its narrowest weights make sums a column."""
     can_transpose = any(map(is_transposing, machine.formats_of(engine)))
     return [
-        SystolicArray(engine.array.rows, engine.array.cols, *types, can_transpose and not position)
+        SystolicArray(engine.array.rows, engine.array.cols, *types, can_transpose and not position, engine.pipeline.mac)
         for position, types in enumerate(factor_types(machine, engine))
     ]
 

@@ -34,15 +34,22 @@ class BankedMemory(wiring.Component):
 
     Every requester has a port of its own, in `read_ports` or `write_ports` in their order; privileged ones come first.
     Of a bank with one port they are reads that are privileged, then writes, which then all must be, then other reads.
-    A read granted in cycle t has its data in t+1, or as many cycles later as there are `registers` behind the banks; it
-    sees the writes granted before t. While `halt` is set nothing is granted.
+    A read granted in cycle t has its data in t+1, or as many cycles later as there are `registers` behind the banks and
+    `port_registers` in each port that reads, behind what chooses a bank; it sees the writes granted before t. While
+    `halt` is set nothing is granted.
     """
 
     def __init__(
-        self, memory: Memory, reads: Sequence[Requester], writes: Sequence[Requester], registers: int = 0
+        self,
+        memory: Memory,
+        reads: Sequence[Requester],
+        writes: Sequence[Requester],
+        registers: int = 0,
+        port_registers: int = 0,
     ) -> None:
         self.memory = memory
         self.registers = registers
+        self.port_registers = port_registers
         self.reads = tuple(reads)
         self.writes = tuple(writes)
         self.ways = 1 << (max((r.block for r in (*reads, *writes)), default=1) - 1).bit_length()
@@ -102,7 +109,8 @@ class BankedMemory(wiring.Component):
                 from_bank = Signal(range(len(banks)), name=f"{requester.name}_from_bank", reset_less=True)
                 asked = delayed(m, self.bank_of(port.address), self.registers, f"{requester.name}_bank")
                 m.d.sync += from_bank.eq(asked)
-            m.d.comb += port.data.eq(_chosen([bank.read_data for bank in banks], from_bank))
+            chosen = _chosen([bank.read_data for bank in banks], from_bank)
+            m.d.comb += port.data.eq(delayed(m, chosen, self.port_registers, f"{requester.name}_data"))
 
     def build_writes(
         self, m: Module, banks: Sequence[Bank], grants: Sequence[Value], first_places: Sequence[Value]

@@ -29,12 +29,20 @@ class SystolicArray(wiring.Component):
     element at (r, c) is r + c cycles behind the one at (0, 0): tags travel along diagonals. Element i of a weight row
     is on bus i, i cycles late. When the tag `load` reaches (r, c), bus c has element c of row r, and bus r has element
     r of row c: one is for the tile, the other for its transpose.
+
+    In each processing element, `product_registers` stand between product and sum: all sums come so many cycles later.
     """
 
     WEIGHT_LEAD = 2
 
     def __init__(
-        self, rows: int, cols: int, activation: IntegerType, weight: IntegerType, can_transpose: bool = False
+        self,
+        rows: int,
+        cols: int,
+        activation: IntegerType,
+        weight: IntegerType,
+        can_transpose: bool = False,
+        product_registers: int = 0,
     ) -> None:
         assert rows == cols or not can_transpose
         self.can_transpose = can_transpose
@@ -42,7 +50,8 @@ class SystolicArray(wiring.Component):
         self.cols = cols
         self.activation = activation
         self.weight = weight
-        self.latency = rows + cols
+        self.product_registers = product_registers
+        self.latency = rows + cols + product_registers
         a, w = activation.interval, weight.interval
         corners = [x * y for x in (a.low, a.high) for y in (w.low, w.high)]
         self.product = Interval(min(corners), max(corners))
@@ -97,7 +106,7 @@ class SystolicArray(wiring.Component):
     def build_element(
         self, m: Module, r: int, c: int, activation: Value, weight: Value, above: Value, load: Value, swap: Value
     ) -> Signal:
-        """A processing element; returns its register: `above` of the cycle before, plus its product."""
+        """A processing element; returns its register: the sum of `above` and its product, both of the cycle before."""
         shadow = Signal(weight.shape(), name=f"shadow_{r}_{c}", reset_less=True)
         active = Signal(weight.shape(), name=f"weight_{r}_{c}", reset_less=True)
         total = Signal(integer_shape(self.partial_sum(r + 1)), name=f"sum_{r}_{c}", reset_less=True)
@@ -105,5 +114,6 @@ class SystolicArray(wiring.Component):
             m.d.sync += shadow.eq(weight)
         with m.If(swap):
             m.d.sync += active.eq(shadow)
-        m.d.sync += total.eq(above + activation * active)
+        product = delayed(m, activation * active, self.product_registers, f"product_{r}_{c}")
+        m.d.sync += total.eq(above + product)
         return total

@@ -84,6 +84,20 @@ def test_a_register_behind_the_banks_is_a_cycle_of_each_latency() -> None:
     assert timing.vec_write(later.format("copy")) == timing.vec_write(base.format("copy")) + 1
 
 
+def test_a_register_behind_the_choice_of_a_bank_is_the_same_cycle() -> None:
+    behind_banks, behind_choice = (load_machine("tiny8", [f"pipeline.{key}=1"]) for key in ("memory_output", "select"))
+    for latency in (timing.store_read, timing.vec_operands, lambda machine: timing.mma_write(machine.array)):
+        assert latency(behind_choice) == latency(behind_banks)
+
+
+def test_a_register_between_product_and_sum_is_a_cycle_of_the_array() -> None:
+    base, later = (load_machine("tiny8", [f"pipeline.mac={stages}"]) for stages in (0, 1))
+    assert timing.mma_read(later.array) == timing.mma_read(base.array) + 1
+    assert timing.mma_write(later.array) == timing.mma_write(base.array) + 1
+    assert timing.mma_tile(later.array) == timing.mma_tile(base.array)
+    assert timing.vec_write(later.format("mul")) == timing.vec_write(base.format("mul"))
+
+
 def test_a_register_behind_tables_is_a_cycle_of_what_looks_up() -> None:
     base, later = (load_machine("vector16", [f"pipeline.table_output={stages}"]) for stages in (0, 1))
     more = {name for name in base.formats if base.format(name).engine.name == "vec"}

@@ -89,7 +89,7 @@ def _(part: Registers) -> Hashable:
 
 @facts_of.register
 def _(part: BankedMemory) -> Hashable:
-    return part.memory, part.reads, part.writes, part.registers
+    return part.memory, part.reads, part.writes, part.registers, part.port_registers
 
 
 @facts_of.register
@@ -220,4 +220,12 @@ def _(part: LaneTree) -> Hashable:
 
 @facts_of.register
 def _(part: ProcessingElement) -> Hashable:
-    return part.row, part.selects, part.array.product, repr(part.activation.shape()), repr(part.weight.shape())
+    array = part.array
+    return (
+        part.row,
+        part.selects,
+        array.product,
+        array.product_registers,
+        repr(part.activation.shape()),
+        repr(part.weight.shape()),
+    )

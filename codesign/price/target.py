@@ -90,8 +90,12 @@ def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -
         if not machine.pipeline.memory_output:
             return "pipeline.memory_output: 1, which gives a word a cycle of its own"
         return f"more banks of {name}, which are smaller macros, or fewer readers of it"
+    if name in machine.memories and name not in machine.table_memories and not machine.pipeline.select:
+        return "pipeline.select: 1, which divides what chooses a word between the memory's ports and their readers"
     if not machine.pipeline.halt and (unit.start == "running" or unit.unit in ("run control", "counters")):
         return "pipeline.halt: 1, which registers what run control tells each unit, and what that shows it"
+    if unit.unit == ARRAY and not machine.pipeline.mac:
+        return "pipeline.mac: 1, which registers each product before it is added"
     match operator_of(unit.end):
         case "mul" if not machine.pipeline.multiply:
             return MULTIPLY

@@ -94,6 +94,11 @@ PIPELINE_KEYS = {
         "Registers behind each bank, before a word is chosen of those of several; 0 if left out.",
         is_needed=False,
     ),
+    "select": Key(
+        WholeNumber(0, 1),
+        "Registers in each port that reads banks, behind the choice of one, before its reader's own; 0 if left out.",
+        is_needed=False,
+    ),
     "table_output": Key(
         WholeNumber(0, 1),
         "Registers behind each memory of tables, before a lane computes with the element; 0 if left out.",
@@ -107,6 +112,11 @@ PIPELINE_KEYS = {
     "round_shift": Key(
         WholeNumber(0, MOST_ROUND_SHIFT),
         "Registers in the shifter of each round_shift in the lanes of vector engines; 0 if left out.",
+        is_needed=False,
+    ),
+    "mac": Key(
+        WholeNumber(0, 1),
+        "Registers of each product in systolic arrays, before it is added to the sum; 0 if left out.",
         is_needed=False,
     ),
     "halt": Key(

@@ -10,7 +10,9 @@ class Pipeline:
     """Further stages by the names of their keys: 0 where the file says nothing. `isa/timing.py` says what they cost."""
 
     memory_output: int = 0  # behind each bank, before one is chosen of several
+    select: int = 0  # in each port that reads a memory, behind what chooses one of several banks
     table_output: int = 0  # behind each memory of tables, before a lane computes with what it looked up
     multiply: int = 0  # of each product in a lane
     round_shift: int = 0  # of each rounded shift in a lane
+    mac: int = 0  # of each product in an array, before it is added
     halt: int = 0  # before what holds each unit, and behind the faults and the activity that it shows

@@ -19,8 +19,8 @@ from tilewright.rtl.proof.product import PRODUCT
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.systolic import SystolicArray
 
-Shape = tuple[int, int, IntegerType, IntegerType, bool]
-"""Rows, columns, the types of activations and weights, and whether it can transpose tiles."""
+Shape = tuple[int, int, IntegerType, IntegerType, bool, int]
+"""Rows, columns, the types of activations and weights, whether it can transpose tiles, registers of products."""
 
 
 def reduced_arrays(machine: Machine) -> tuple[Shape, ...]:
@@ -32,19 +32,29 @@ def reduced_arrays(machine: Machine) -> tuple[Shape, ...]:
         sizes = ((2, 2), (3, 3)) if can_transpose else ((2, 3), (3, 2))
         if formats:
             for position, types in enumerate(factor_types(machine, engine)):
-                shapes |= dict.fromkeys((*size, *types, can_transpose and not position) for size in sizes)
+                shapes |= dict.fromkeys(
+                    (*size, *types, can_transpose and not position, engine.pipeline.mac) for size in sizes
+                )
     return tuple(shapes)
 
 
-def array(rows: int, cols: int, activation: IntegerType, weight: IntegerType, can_transpose: bool) -> Subject:
+def array(
+    rows: int,
+    cols: int,
+    activation: IntegerType,
+    weight: IntegerType,
+    can_transpose: bool,
+    product_registers: int = 0,
+) -> Subject:
     """Two tiles after each other, with any weights and vectors, at every distance that the array allows up to 2 more.
 
     Each of them is used as it is or, if the array can do that, as its transpose.
     Products are an unknown function; that they are in the range of products of elements is all that is assumed of them.
     """
-    unit = SystolicArray(rows, cols, activation, weight, can_transpose)
+    unit = SystolicArray(rows, cols, activation, weight, can_transpose, product_registers)
     method = "reduced, all inputs, two tiles, products unknown"
     kind = ", tiles and transposes" if can_transpose else ""
+    kind += ", registered products" if product_registers else ""
     claim = Claim(f"array of {rows} × {cols}{kind}: dot products", method, lambda run: list(_goals(unit, run)))
     return Subject(without_products(netlist(unit)), [claim])
 

@@ -28,12 +28,13 @@ class PortedMemory:
     reads: tuple[Requester, ...]
     writes: tuple[Requester, ...]
     registers: int = 0  # behind its banks
+    port_registers: int = 0  # behind the choice of one
 
     @property
     def key(self) -> Hashable:
         """Those with equal keys have the same ports, but for the width of their words."""
         memory = self.memory
-        sizes = memory.depth, memory.banks, memory.ports, memory.interleave, self.registers
+        sizes = memory.depth, memory.banks, memory.ports, memory.interleave, self.registers, self.port_registers
         return *sizes, self.reads, self.writes
 
     @property
@@ -58,6 +59,7 @@ def ported_memories(machine: Machine) -> list[PortedMemory]:
             requesters(read_ports(machine), memory),
             requesters(write_ports(machine), memory),
             machine.pipeline.memory_output,
+            machine.pipeline.select,
         )
         for memory in machine.memories.values()
     ]
@@ -110,8 +112,8 @@ def _turn_goals(count: int, privileged: int, nets: SubmoduleNets) -> list[Goal]:
 def memory_ports(ported: PortedMemory) -> Subject:
     """A memory around its banks, with words of one byte: the width of words is nowhere but in their data."""
     memory = dataclasses.replace(ported.memory, element=BYTE, width=1)
-    unit = BankedMemory(memory, ported.reads, ported.writes, ported.registers)
-    ports = _Ports(memory, ported.reads, ported.writes, ported.registers)
+    unit = BankedMemory(memory, ported.reads, ported.writes, ported.registers, ported.port_registers)
+    ports = _Ports(memory, ported.reads, ported.writes, ported.registers, ported.port_registers)
     sides = {"reads": (ported.reads, ports.read_goals), "writes": (ported.writes, ports.write_goals)}
     claims = {f"{memory.name}: {side} go to one bank each": goals for side, (ports, goals) in sides.items() if ports}
     if memory.has_one_port:
@@ -128,6 +130,7 @@ class _Ports:
     reads: tuple[Requester, ...]
     writes: tuple[Requester, ...]
     registers: int
+    port_registers: int
 
     def is_at(self, nets: SubmoduleNets, port: str, bank: int) -> z3.BoolRef:
         """A port asks for words of a bank."""
@@ -205,7 +208,8 @@ class _Ports:
             goals += [] if self.memory.has_one_port else self.turn_goals(nets, ports, bank)
             unit = nets.part(f"bank{bank}")
             for port in ports:
-                data, comes = nets.at(f"{port}__data", 1 + self.registers), unit.at("read_data", 1 + self.registers)
+                comes = unit.at("read_data", 1 + self.registers)
+                data = nets.at(f"{port}__data", 1 + self.registers + self.port_registers)
                 same = data == z3.Extract(data.size() - 1, 0, comes)
                 served = z3.And(unit.holds("read"), unit.natural("read_first") == self.place(nets, port, bank), same)
                 goals.append(Goal("word", [*given, self.grants(nets, port, bank)], served))

@@ -21,13 +21,17 @@ def test_sums_are_dot_products(rows: int, cols: int, can_transpose: bool) -> Non
     assert failed_goals(array(rows, cols, *TYPES, can_transpose)) == []
 
 
+def test_sums_are_dot_products_of_registered_products() -> None:
+    assert failed_goals(array(2, 3, *TYPES, False, 1)) == []
+
+
 @pytest.mark.parametrize("types", [("uint5", "int8"), ("int12", "int4"), ("uint4", "uint4")])
 def test_sums_of_other_types_are_dot_products(types: tuple[str, str]) -> None:
     assert failed_goals(array(2, 3, *map(parse_integer_type, types), False)) == []
 
 
 def test_a_machine_is_proved_with_the_types_of_its_own_array() -> None:
-    (_, _, *types, _), _ = reduced_arrays(load_machine_text(ODD_ELEMENTS, "odd.yaml"))
+    (_, _, *types, _, _), _ = reduced_arrays(load_machine_text(ODD_ELEMENTS, "odd.yaml"))
     assert list(map(str, types)) == ["uint5", "int8"]
 
 

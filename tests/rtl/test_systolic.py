@@ -21,23 +21,26 @@ def random_matrix(type_: IntegerType, shape: tuple[int, int], generator: np.rand
 @pytest.mark.parametrize("is_packed", [True, False], ids=["back to back", "with gaps"])
 @pytest.mark.parametrize("types", ["int8 int8", "uint8 int8", "int4 uint6"])
 @pytest.mark.parametrize(
-    ("rows", "cols", "can_transpose"),
+    ("rows", "cols", "can_transpose", "product_registers"),
     [
-        (2, 2, False),
-        (3, 5, False),
-        (8, 4, False),
-        (1, 3, False),
-        (4, 1, False),
-        (1, 1, True),
-        (2, 2, True),
-        (5, 5, True),
+        (2, 2, False, 0),
+        (3, 5, False, 0),
+        (8, 4, False, 0),
+        (1, 3, False, 1),
+        (4, 1, False, 0),
+        (1, 1, True, 0),
+        (2, 2, True, 0),
+        (5, 5, True, 1),
     ],
 )
-def test_multiplies_tiles(rows: int, cols: int, can_transpose: bool, types: str, is_packed: bool) -> None:
+def test_multiplies_tiles(
+    rows: int, cols: int, can_transpose: bool, product_registers: int, types: str, is_packed: bool
+) -> None:
     a, w = (IntegerType(int(name.split("int")[1]), not name.startswith("u")) for name in types.split())
     seed, generator = random.Random(rows * 100 + cols), np.random.default_rng(rows * 100 + cols)
-    array = SystolicArray(rows, cols, a, w, can_transpose)
+    array = SystolicArray(rows, cols, a, w, can_transpose, product_registers)
 
+    assert array.latency == rows + cols + product_registers
     row_at: dict[int, tuple[list[int], bool, bool]] = {}  # cycle → weight row, is it a tile's first, of a transpose
     vector_at: dict[int, tuple[list[int], bool]] = {}
     expected: dict[int, list[int]] = {}

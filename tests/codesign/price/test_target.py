@@ -133,6 +133,15 @@ def test_asks_for_registers_in_run_control_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "unit", "start"), [("select", "vec", "act.bank0.word_1"), ("mac", "array", "weight_1_0")]
+)
+def test_asks_for_a_further_stage_once(key: str, unit: str, start: str) -> None:
+    slow, keys = UnitClock(unit, 3.9, start, "a register", ""), [[], [f"pipeline.{key}=1"]]
+    found = [target.remedy(load_machine("base16-1p", more), PROCESS, slow, 3.5) for more in keys]
+    assert [each.partition(",")[0] for each in found] == [f"pipeline.{key}: 1", NONE]
+
+
+@pytest.mark.parametrize(
     ("end", "asked"),
     [
         ("lane0_mul_3_inside_1", ["pipeline.multiply: 1", NONE, NONE]),

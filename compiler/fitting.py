@@ -10,14 +10,12 @@ from tilewright.compiler.attempts import first_that_fits
 from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.emission.placed import PlacedTiles
-from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.levels import Form, Source
 from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList
-from tilewright.compiler.passes import PLACED_BY, TILED_BY
+from tilewright.compiler.passes import PLACED_BY, TILED_BY, PassContext
 from tilewright.compiler.running import DECIDED, Keep, finisher_of, run
-from tilewright.compiler.search.alike import Alike, FoundPlan
-from tilewright.compiler.search.decide import Decision, decide, search_anew
+from tilewright.compiler.search.decide import PLANS, Decision, FoundPlan, decide, search_anew
 from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.machine.machine import Machine
@@ -44,38 +42,34 @@ def cover(
     passes: PassList,
     first: int,
     value: Form | Source,
-    machine: Machine,
-    options: Options,
-    blame: Blame = RAISING,
+    context: PassContext,
     keep: Keep | None = None,
 ) -> Covered | None:
-    """Run the passes from position `first` up to tiling; None as soon as `blame` collected an error."""
+    """Run the passes from position `first` up to tiling; None as soon as the context's blame collected an error."""
     sized, tiled = max(first, passes.sized_from()), max(first, passes.position(TILED_BY))
-    sizeless = run(passes.passes[first:sized], value, machine, options, keep, blame)
-    if blame.faults:
+    sizeless = run(passes.passes[first:sized], value, context, keep)
+    if context.blame.faults:
         return None
-    covers = run(passes.passes[sized:tiled], sizeless, machine, options, keep, blame)
-    return None if blame.faults else Covered(machine, sized, sizeless, tiled, covers)
+    covers = run(passes.passes[sized:tiled], sizeless, context, keep)
+    return None if context.blame.faults else Covered(context.machine, sized, sizeless, tiled, covers)
 
 
-def fit(
-    passes: PassList, covered: Covered, options: Options, keep: Keep | None, alike: Alike, finisher: Finisher
-) -> Form:
+def fit(passes: PassList, covered: Covered, options: Options, finisher: Finisher, keep: Keep | None = None) -> Form:
     """Run the passes up to addresses, with the first options that need little enough memory.
 
     What a search has made with `finisher` is not made again, unless `keep` is to have the results of all passes. A
     record that is not as good as it says is searched for anew, and a remark says so.
     """
-    options = replace(options, planned=alike.planned)
     fitter = _Fitter(passes, covered, keep is not None, finisher)
-    decision = decide(covered.value, covered.next > passes.position(TILED_BY) + 1, options, finisher, alike)
+    decision = decide(covered.value, covered.next > passes.position(TILED_BY) + 1, options, finisher)
     made = fitter.fitted(decision)
     fault = decision.fault(made.options, partial(fitter.cycles, made))
     if fault and decision.known is not None:
         decision, made = _anew(fitter, decision, made, fault, options)
     decision.keep(partial(fitter.cycles, made))
     if decision.known is not None and decision.tuning is not None:
-        alike.remember(decision.known.subject.key, FoundPlan(decision.tuning, partial(fitter.arrangement, made)))
+        plan = FoundPlan(decision.tuning, partial(fitter.arrangement, made))
+        finisher.session.keep(PLANS, decision.known.subject.key, plan)
     if keep is not None:
         keep(DECIDED, made.options)
         for name, value in made.results.items():
@@ -130,14 +124,14 @@ class _Fitter:
         keep = results.__setitem__ if self._keeps_results else None
 
         def tile(attempt: Options) -> Form:
-            return run(passes[covered.next : self._scheduled], covered.value, covered.machine, attempt, keep)
+            return run(passes[covered.next : self._scheduled], covered.value, self._context(attempt), keep)
 
         def place(tiles: Form, attempt: Options) -> Form:
             fits: Form
             if keep is None and self._is_tiled_here and isinstance(tiles, TileProgram):
                 fits = self.finisher.place(tiles, attempt)
             else:
-                fits = run(passes[self._scheduled : self._placed], tiles, covered.machine, attempt, keep)
+                fits = run(passes[self._scheduled : self._placed], tiles, self._context(attempt), keep)
             fitting.append((tiles, attempt))
             return fits
 
@@ -146,6 +140,9 @@ class _Fitter:
 
         result = first_that_fits(covered.machine, decision.options, tile, place, ahead)
         return _Fitted(fitting[-1][0], result, fitting[-1][1], results)
+
+    def _context(self, options: Options) -> PassContext:
+        return PassContext(self._covered.machine, options, session=self.finisher.session)
 
     def cycles(self, made: _Fitted) -> int:
         """The exact cycles of the program."""
@@ -160,8 +157,8 @@ class _Fitter:
         return Arrangement.of(tiles, made.options.tiling.arrays, made.options.ahead, self.finisher.order(result))
 
 
-def fit_larger(passes: PassList, covered: Covered, machine: Machine, options: Options) -> Form:
-    """What fits a machine with larger memories; raises TooSmall if nothing does."""
-    larger = cover(passes, covered.sized, covered.sizeless, machine, options)
+def fit_larger(passes: PassList, covered: Covered, context: PassContext) -> Form:
+    """What fits a machine with larger memories, that of the context; raises TooSmall if nothing does."""
+    larger = cover(passes, covered.sized, covered.sizeless, context)
     assert larger is not None
-    return fit(passes, larger, options, None, Alike(), finisher_of(passes, machine))
+    return fit(passes, larger, context.options, finisher_of(passes, context.machine, context.session))

@@ -8,7 +8,6 @@ from pathlib import Path
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.planned import Planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,6 @@ class Options:
     `cuts_chains`: whether tensors pass through chains of layers in stripes where that pays.
     `verifies`: whether the result of each pass is held against the rules of its level. `passes`: the names of those
     that run, in this order, as `pass_list.passes_of` checks them; none: all, as the compiler has them.
-    `planned`: what plans for this machine have found; it changes nothing but the time.
     """
 
     tiling: TilingOptions = TilingOptions()
@@ -39,4 +37,3 @@ class Options:
     passes: tuple[str, ...] = ()
     shapes: Shapes = field(default_factory=dict)
     batch: int | None = None
-    planned: Planned = field(default_factory=Planned, compare=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Generic, Protocol, TypeVar
@@ -14,7 +14,7 @@ from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
 from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.emission.waits import compute_waits
-from tilewright.compiler.errors import Blame, CompileError
+from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.levels import (
@@ -44,12 +44,12 @@ from tilewright.compiler.search.pace import in_best_pace
 from tilewright.compiler.search.ports import in_best_places
 from tilewright.compiler.select.channel_tables import look_up
 from tilewright.compiler.select.column_sums import sum_columns
-from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.diagonals import sum_own_channels
 from tilewright.compiler.select.plain_sums import sum_without_weights
 from tilewright.compiler.select.read_sums import read_sums
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.windows import separate_windows
+from tilewright.compiler.session import Session
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.stripes.decide import cut_chains
 from tilewright.compiler.tile.program import TileProgram
@@ -57,9 +57,20 @@ from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import MODEL, Program
 
-CyclesOf = Callable[[Collection[str], tuple[str, ...], Machine, Graph | NestProgram], int | None]
-"""The exact cycles of a network on a machine by those passes of the second names that come after all of the first; None
-if it has no program. Passes that measure do nothing to it."""
+
+@dataclass(frozen=True, slots=True)
+class PassContext:
+    """What passes are given beside their value: the machine, the user's options, who takes errors, what is known."""
+
+    machine: Machine
+    options: Options
+    blame: Blame = RAISING
+    session: Session = field(default_factory=Session)
+
+
+CyclesOf = Callable[[Collection[str], PassContext, Graph | NestProgram], int | None]
+"""The exact cycles of a network by those of the user's passes that come after all of the names; None if it has no
+program. Passes that measure do nothing to it."""
 
 SIDE_BY_SIDE, COLUMNS, STRIPES = "side-by-side", "columns", "stripes"
 """These passes measure their choices: the first two with the passes after both."""
@@ -98,11 +109,11 @@ class Pass(Generic[Before, After]):
     name: str
     before: PassInput[Before]
     after: Level[After]
-    run: Callable[[Before, Machine, Options, Blame], After]
+    run: Callable[[Before, PassContext], After]
 
-    def apply(self, value: Form | Source, machine: Machine, options: Options, blame: Blame) -> After:
+    def apply(self, value: Form | Source, context: PassContext) -> After:
         """`run`, of a value that is known to be of the level `before` only now."""
-        return self.after.of(self.run(self.before.of(value), machine, options, blame))
+        return self.after.of(self.run(self.before.of(value), context))
 
 
 class AnyPass(Protocol):
@@ -115,7 +126,7 @@ class AnyPass(Protocol):
     @property
     def after(self) -> AnyLevel: ...
 
-    def apply(self, value: Form | Source, machine: Machine, options: Options, blame: Blame) -> Form:
+    def apply(self, value: Form | Source, context: PassContext) -> Form:
         """What the pass gives for a value, which must be of the level `before`."""
 
 
@@ -132,41 +143,43 @@ def in_order(passes: tuple[AnyPass, ...]) -> tuple[AnyPass, ...]:
 def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
     """Every pass, in order. Two measure their choices by the cycles of what the passes after both make of them."""
 
-    def of_graphs(machine: Machine, options: Options) -> Callable[[Graph], int | None]:
-        return partial(cycles_of, (SIDE_BY_SIDE, COLUMNS), options.passes, machine)
+    def of_graphs(at: PassContext) -> Callable[[Graph], int | None]:
+        return partial(cycles_of, (SIDE_BY_SIDE, COLUMNS), at)
 
-    def stand(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
-        return join_products(graph, machine, of_graphs(machine, options)) if options.joins_columns else graph
+    def stand(graph: Graph, at: PassContext) -> Graph:
+        return join_products(graph, at.machine, of_graphs(at)) if at.options.joins_columns else graph
 
-    def join(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
-        return join_columns(graph, machine, of_graphs(machine, options)) if options.joins_columns else graph
+    def join(graph: Graph, at: PassContext) -> Graph:
+        return join_columns(graph, at.machine, of_graphs(at)) if at.options.joins_columns else graph
 
-    def cut(nests: NestProgram, machine: Machine, options: Options, blame: Blame) -> NestProgram:
-        measure = partial(cycles_of, (STRIPES,), options.passes, machine)
-        recall = KnownChains(machine, options).recall
-        return cut_chains(nests, machine, measure, recall, options.effort) if options.cuts_chains else nests
+    def cut(nests: NestProgram, at: PassContext) -> NestProgram:
+        if not at.options.cuts_chains:
+            return nests
+        recall = KnownChains(at.machine, at.options, at.session).recall
+        measure = partial(cycles_of, (STRIPES,), at)
+        return cut_chains(nests, at.machine, measure, recall, at.options.effort, at.session)
 
     rows = (  # a tuple of its own, so that the type checker compares each row with its levels
-        Pass("import", MODELS, GRAPH, _import),
-        Pass("simplify", GRAPH, GRAPH, lambda graph, machine, options, blame: simplify(graph, blame)),
+        Pass("import", MODELS, GRAPH, lambda source, at: import_onnx(source, at.options.shapes)),
+        Pass("simplify", GRAPH, GRAPH, lambda graph, at: simplify(graph, at.blame, at.session)),
         Pass(SIDE_BY_SIDE, GRAPH, GRAPH, stand),
         Pass(COLUMNS, GRAPH, GRAPH, join),
-        Pass("lower", GRAPH, NESTS, lambda graph, machine, options, blame: lower(graph, machine, blame)),
-        Pass("batches", NESTS, NESTS, lambda nests, machine, options, blame: separate_batches(nests)),
-        Pass("copies", NESTS, NESTS, lambda nests, machine, options, blame: remove_copies(nests, machine)),
-        Pass("fuse", NESTS, NESTS, lambda nests, machine, options, blame: fuse(nests)),
-        Pass("plain-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_without_weights(nests, machine)),
-        Pass("diagonals", NESTS, NESTS, lambda nests, machine, options, blame: sum_own_channels(nests, machine)),
-        Pass("channel-tables", NESTS, NESTS, lambda nests, machine, options, blame: look_up(nests, machine)),
-        Pass("column-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_columns(nests, machine)),
-        Pass("windows", NESTS, NESTS, lambda nests, machine, options, blame: separate_windows(nests, machine)),
-        Pass("read-sums", NESTS, NESTS, lambda nests, machine, options, blame: read_sums(nests, machine)),
-        Pass("parts", NESTS, NESTS, lambda nests, machine, options, blame: leave_inputs_in_place(nests, machine)),
+        Pass("lower", GRAPH, NESTS, lambda graph, at: lower(graph, at.machine, at.blame)),
+        Pass("batches", NESTS, NESTS, lambda nests, at: separate_batches(nests)),
+        Pass("copies", NESTS, NESTS, lambda nests, at: remove_copies(nests, at.machine)),
+        Pass("fuse", NESTS, NESTS, lambda nests, at: fuse(nests)),
+        Pass("plain-sums", NESTS, NESTS, lambda nests, at: sum_without_weights(nests, at.machine, at.session)),
+        Pass("diagonals", NESTS, NESTS, lambda nests, at: sum_own_channels(nests, at.machine, at.session)),
+        Pass("channel-tables", NESTS, NESTS, lambda nests, at: look_up(nests, at.machine, at.session)),
+        Pass("column-sums", NESTS, NESTS, lambda nests, at: sum_columns(nests, at.machine, at.session)),
+        Pass("windows", NESTS, NESTS, lambda nests, at: separate_windows(nests, at.machine, at.session)),
+        Pass("read-sums", NESTS, NESTS, lambda nests, at: read_sums(nests, at.machine, at.session)),
+        Pass("parts", NESTS, NESTS, lambda nests, at: leave_inputs_in_place(nests, at.machine)),
         Pass(STRIPES, NESTS, NESTS, cut),
-        Pass("select", NESTS, COVERS, lambda nests, machine, options, blame: select(nests, machine, blame)),
-        Pass("tile", COVERS, TILES, _tile),
+        Pass("select", NESTS, COVERS, lambda nests, at: select(nests, at.machine, at.blame, at.session)),
+        Pass("tile", COVERS, TILES, lambda covers, at: tile(covers, at.options.tiling, at.session)),
         Pass("schedule", TILES, TILES, _schedule),
-        Pass("allocate", TILES, PLACED_TILES, _allocate),
+        Pass("allocate", TILES, PLACED_TILES, lambda tiles, at: place(tiles)),
         Pass("waits", PLACED_TILES, ORDERED_TILES, _order),
         Pass("ports", ORDERED_TILES, ORDERED_TILES, _settle),
         Pass("emit", ORDERED_TILES, INSTRUCTIONS, _emit),
@@ -174,30 +187,18 @@ def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
     return in_order(rows)
 
 
-def _import(source: Source, machine: Machine, options: Options, blame: Blame) -> Graph:
-    return import_onnx(source, options.shapes)
+def _schedule(tiles: TileProgram, at: PassContext) -> TileProgram:
+    return schedule(tiles, at.options.ahead, at.options.in_order, at.options.tiling.arrays)
 
 
-def _tile(selection: Selection, machine: Machine, options: Options, blame: Blame) -> TileProgram:
-    return tile(selection, options.tiling, options.planned)
-
-
-def _schedule(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> TileProgram:
-    return schedule(tiles, options.ahead, options.in_order, options.tiling.arrays)
-
-
-def _allocate(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> PlacedTiles:
-    return place(tiles)
-
-
-def _order(placed: PlacedTiles, machine: Machine, options: Options, blame: Blame) -> OrderedTiles:
+def _order(placed: PlacedTiles, at: PassContext) -> OrderedTiles:
     ordered = OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
     return in_best_pace(ordered)
 
 
-def _settle(ordered: OrderedTiles, machine: Machine, options: Options, blame: Blame) -> OrderedTiles:
-    return in_best_places(ordered, EFFORTS[options.effort].runs)
+def _settle(ordered: OrderedTiles, at: PassContext) -> OrderedTiles:
+    return in_best_places(ordered, EFFORTS[at.options.effort].runs)
 
 
-def _emit(ordered: OrderedTiles, machine: Machine, options: Options, blame: Blame) -> Program:
+def _emit(ordered: OrderedTiles, at: PassContext) -> Program:
     return emit(ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name})

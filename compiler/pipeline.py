@@ -26,14 +26,15 @@ from tilewright.compiler.passes import (
     STRIPES,
     TILED_BY,
     AnyPass,
+    PassContext,
     all_passes,
 )
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.running import Keep, finisher_of, run_to_program
-from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.search.stand_in import stand_in
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.session import MemoScope, Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.planned import without_room as nests_without_room
 from tilewright.isa.binary.elf import from_bytes
@@ -54,14 +55,18 @@ def compile_model(
     options: Options | None = None,
     dump: Dump | None = None,
     keep: Keep | None = None,
+    session: Session | None = None,
 ) -> Program:
     """Compile an ONNX model (path, bytes or proto) for a machine. `dump` and `keep` are given what each pass made.
+
+    Who compiles more models or for more machines gives each the same `session`: that takes less time.
 
     The program has passed the checker, and is the same for the same input. Raises CompileError when the model is not
     valid, needs what the machine cannot do, or does not fit; IsaError when the checker finds a fault.
     """
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-    return _compile(0, source, machine, options or Options(), keeping(dump, keep))
+    own = (session or Session()).inner(MemoScope.PROGRAM)
+    return _compile(0, source, PassContext(machine, options or Options(), session=own), keeping(dump, keep))
 
 
 def cover_graph(
@@ -70,32 +75,35 @@ def cover_graph(
     options: Options | None = None,
     blame: Blame = RAISING,
     keep: Keep | None = None,
+    session: Session | None = None,
 ) -> Covered | None:
     """The first half of `compile_model`, from a simplified graph on; None if `blame` collected an error."""
-    options = options or Options()
-    return cover(passes_of(options.passes), PASSES.position(MACHINE_FROM), graph, machine, options, blame, keep)
+    context = PassContext(machine, options or Options(), blame, session or Session())
+    return cover(passes_of(context.options.passes), PASSES.position(MACHINE_FROM), graph, context, keep)
 
 
 @rare_collection()
 def compile_covered(
-    covered: Covered, options: Options | None = None, keep: Keep | None = None, alike: Alike | None = None
+    covered: Covered, options: Options | None = None, keep: Keep | None = None, session: Session | None = None
 ) -> Program:
     """The second half of `compile_model`: sizes of tiles, places in memory, instructions.
 
-    `alike` has what searches found for other parts of the network, and takes what one finds for this. Raises
+    `session` has what searches found for other parts of the network, and takes what one finds for this. Raises
     CompileError of the nodes of the layer at fault; TooSmall when a program does not fit.
     """
     options, machine = options or Options(), covered.machine
     if options.verifies:
         keep = keep or _ignore  # with one, every pass is run for its result, and none is left out
     passes = passes_of(options.passes)
-    finisher, placed = finisher_of(passes, machine), max(covered.next, passes.position(PLACED_BY) + 1)
+    finisher = finisher_of(passes, machine, session)
+    placed = max(covered.next, passes.position(PLACED_BY) + 1)
     try:
-        value = fit(passes, covered, options, keep, alike or Alike(), finisher)
+        value = fit(passes, covered, options, finisher, keep)
         if keep is None and isinstance(value, PlacedTiles):
             program = finisher.program(value, options)
         else:
-            program = run_to_program(passes.passes[placed:], value, machine, options, keep)
+            context = PassContext(machine, options, session=finisher.session)
+            program = run_to_program(passes.passes[placed:], value, context, keep)
     except CompileError as error:
         error.nodes = error.nodes or _nodes_of_layer(covered, str(error.place))
         raise
@@ -107,18 +115,25 @@ def _ignore(name: str, value: Form | Options) -> None:
     """Keeps no result."""
 
 
-def with_enough_room(error: TooSmall, covered: Covered, options: Options | None = None) -> TooSmall:
+def with_enough_room(
+    error: TooSmall, covered: Covered, options: Options | None = None, session: Session | None = None
+) -> TooSmall:
     """The error with memories that would be enough: passes up to addresses succeed with them."""
     least = replace(options or Options(), effort=0)
     passes = passes_of(least.passes)
     if covered.sized > passes.sized_from():  # the text of a later pass is for one machine
         return error
-    return with_tried_remedy(error, covered.machine, lambda larger: fit_larger(passes, covered, larger, least))
+    found = session or Session()
+
+    def attempt(larger: Machine) -> Form:
+        return fit_larger(passes, covered, PassContext(larger, least, session=found))
+
+    return with_tried_remedy(error, covered.machine, attempt)
 
 
-def without_room(covered: Covered) -> tuple[CompileError, ...]:
+def without_room(covered: Covered, session: Session | None = None) -> tuple[CompileError, ...]:
     """The errors of all layers that no tile fits: compiling meets only the first."""
-    return nests_without_room(covered.value) if isinstance(covered.value, Selection) else ()
+    return nests_without_room(covered.value, session) if isinstance(covered.value, Selection) else ()
 
 
 def resume(
@@ -136,14 +151,14 @@ def resume(
         options = replace(options, verifies=True)
     value = level.read(text, machine)
     with np.errstate(all="ignore"):  # sizes of 0, which the checker refuses
-        program = _compile(passes.position(after) + 1, value, machine, options, keeping(dump))
+        program = _compile(passes.position(after) + 1, value, PassContext(machine, options), keeping(dump))
     from_bytes(to_bytes(program), "the program of this text", machine)  # sizes that no file may have
     return program
 
 
 def compared_columns(graph: Graph, machine: Machine) -> list[MeasuredColumns]:
     """What the pass `columns` compares for a graph, with the cycles that decide."""
-    return measured(graph, machine, partial(cycles_after, (SIDE_BY_SIDE, COLUMNS), (), machine))
+    return measured(graph, machine, partial(cycles_after, (SIDE_BY_SIDE, COLUMNS), PassContext(machine, Options())))
 
 
 def pass_names() -> tuple[str, ...]:
@@ -185,14 +200,14 @@ def keeping(dump: Dump | None, keep: Keep | None = None) -> Keep | None:
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
-def _compile(first: int, value: Form | Source, machine: Machine, options: Options, keep: Keep | None) -> Program:
+def _compile(first: int, value: Form | Source, context: PassContext, keep: Keep | None) -> Program:
     """Run the passes from position `first` on."""
-    covered = cover(passes_of(options.passes), first, value, machine, options, keep=keep)
+    covered = cover(passes_of(context.options.passes), first, value, context, keep)
     assert covered is not None
     try:
-        return compile_covered(covered, options, keep)
+        return compile_covered(covered, context.options, keep, context.session)
     except TooSmall as error:
-        raise with_enough_room(error, covered, options) from error
+        raise with_enough_room(error, covered, context.options, context.session) from error
 
 
 def _nodes_of_layer(covered: Covered, layer: str) -> tuple[str, ...]:
@@ -201,31 +216,29 @@ def _nodes_of_layer(covered: Covered, layer: str) -> tuple[str, ...]:
     return next((nest.nodes for nest in nests if nest.name == layer), ())
 
 
-def finisher_for(machine: Machine) -> Finisher:
+def finisher_for(machine: Machine, session: Session | None = None) -> Finisher:
     """Makes programs of tiles for a machine with the passes after tiling, and knows what it has made."""
-    return finisher_of(PASSES, machine)
+    return finisher_of(PASSES, machine, session)
 
 
 def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
     """The program of tiles; raises CompileError if it does not fit."""
     passes = passes_of(options.passes)
-    return run_to_program(passes.passes[passes.position(TILED_BY) + 1 :], tiles, machine, options, None)
+    return run_to_program(passes.passes[passes.position(TILED_BY) + 1 :], tiles, PassContext(machine, options))
 
 
-def cycles_after(
-    after: Collection[str], names: tuple[str, ...], machine: Machine, network: Graph | NestProgram
-) -> int | None:
+def cycles_after(after: Collection[str], context: PassContext, network: Graph | NestProgram) -> int | None:
     """The exact cycles of a network by the passes after some of them, without a search; None if it has no program."""
-    options, passes = Options(effort=0, passes=names, cuts_chains=False), passes_of(names)
+    passes = passes_of(context.options.passes)
+    plain = Options(effort=0, passes=context.options.passes, cuts_chains=False)
+    context = PassContext(context.machine, plain, session=context.session)
     try:
-        covered = cover(passes, passes.after(after), network, machine, options)
+        covered = cover(passes, passes.after(after), network, context)
         assert covered is not None
-        if STRIPES in after and isinstance(covered.value, Selection):
-            covered = replace(covered, value=stand_in(covered.value).selection)  # what is found is kept for all weights
-        placed = fit(passes, covered, options, None, Alike(), finisher_of(passes, machine))
-        return exact_cycles(
-            run_to_program(passes.passes[passes.position(PLACED_BY) + 1 :], placed, machine, options, None)
-        )
+        if STRIPES in after and isinstance(covered.value, Selection):  # what is found is kept for all weights
+            covered = replace(covered, value=stand_in(covered.value, context.session).selection)
+        placed = fit(passes, covered, plain, finisher_of(passes, context.machine, context.session))
+        return exact_cycles(run_to_program(passes.passes[passes.position(PLACED_BY) + 1 :], placed, context))
     except CompileError:
         return None
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
-from tilewright.compiler.errors import RAISING, Blame, CompileError
+from tilewright.compiler.errors import CompileError
 from tilewright.compiler.levels import Form, Source
 from tilewright.compiler.options import Options
 from tilewright.compiler.pass_list import PassList
-from tilewright.compiler.passes import PLACED_BY, AnyPass
+from tilewright.compiler.passes import PLACED_BY, AnyPass, PassContext
 from tilewright.compiler.rules import BrokenRule
 from tilewright.compiler.search.finisher import Finisher, FinishingPasses
+from tilewright.compiler.session import Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
@@ -24,20 +26,13 @@ DECIDED = "options"
 """No pass has this name."""
 
 
-def run(
-    passes: Sequence[AnyPass],
-    value: Form | Source,
-    machine: Machine,
-    options: Options,
-    keep: Keep | None,
-    blame: Blame = RAISING,
-) -> Form:
-    """Run passes one after the other; the value is of no use once `blame` collected an error."""
+def run(passes: Sequence[AnyPass], value: Form | Source, context: PassContext, keep: Keep | None = None) -> Form:
+    """Run passes one after the other; the value is of no use once the context's blame collected an error."""
     for step in passes:
-        if blame.faults:
+        if context.blame.faults:
             break
-        value = step.apply(value, machine, options, blame)
-        if options.verifies and not blame.faults:
+        value = step.apply(value, context)
+        if context.options.verifies and not context.blame.faults:
             _require(step, value)
         if keep is not None:
             keep(step.name, value)
@@ -53,39 +48,38 @@ def _require(step: AnyPass, value: Form) -> None:
         raise CompileError(f"pass {step.name}: {broken.place}", broken.fact, expected=broken.expected) from broken
 
 
-def run_to_program(
-    passes: Sequence[AnyPass], value: Form, machine: Machine, options: Options, keep: Keep | None
-) -> Program:
+def run_to_program(passes: Sequence[AnyPass], value: Form, context: PassContext, keep: Keep | None = None) -> Program:
     """Run the last passes, which make a program."""
-    program = run(passes, value, machine, options, keep)
+    program = run(passes, value, context, keep)
     assert isinstance(program, Program)
     return program
 
 
-def finisher_of(passes: PassList, machine: Machine) -> Finisher:
+def finisher_of(passes: PassList, machine: Machine, session: Session | None = None) -> Finisher:
     """Makes programs of tiles for a machine with passes after tiling, and knows what it has made."""
+    plain = PassContext(machine, Options(), session=session or Session())
 
     def schedule(tiles: TileProgram, options: Options) -> TileProgram:
-        scheduled = run(passes.step("schedule"), tiles, machine, options, None)
+        scheduled = run(passes.step("schedule"), tiles, replace(plain, options=options))
         assert isinstance(scheduled, TileProgram)
         return scheduled
 
     def place(tiles: TileProgram, options: Options) -> PlacedTiles:
-        placed = run(passes.step(PLACED_BY), tiles, machine, options, None)
+        placed = run(passes.step(PLACED_BY), tiles, replace(plain, options=options))
         assert isinstance(placed, PlacedTiles)
         return placed
 
     def wait(placed: PlacedTiles) -> OrderedTiles:
-        ordered = run(passes.step("waits"), placed, machine, Options(), None)
+        ordered = run(passes.step("waits"), placed, plain)
         assert isinstance(ordered, OrderedTiles)
         return ordered
 
     def settle(ordered: OrderedTiles, options: Options) -> OrderedTiles:
-        settled = run(passes.step("ports"), ordered, machine, options, None)
+        settled = run(passes.step("ports"), ordered, replace(plain, options=options))
         assert isinstance(settled, OrderedTiles)
         return settled
 
     def emit(ordered: OrderedTiles) -> Program:
-        return run_to_program(passes.step("emit"), ordered, machine, Options(), None)
+        return run_to_program(passes.step("emit"), ordered, plain)
 
-    return Finisher(FinishingPasses(schedule, place, wait, settle, emit))
+    return Finisher(FinishingPasses(schedule, place, wait, settle, emit), plain.session)

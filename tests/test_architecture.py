@@ -25,6 +25,7 @@ ROOMS = {
     "compiler": (
         *(
             "errors",
+            "session",
             "fresh_names",
             "templates",
             "requantization",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.codesign.price.price import Price
     from tilewright.codesign.require.requirement import Requirement
     from tilewright.codesign.specialise.answer import InstructionProposal, Specialised
+    from tilewright.compiler.session import Session
     from tilewright.evaluation.evaluate import Evaluation
     from tilewright.quantization.quantize import QuantizedModel
     from tilewright.quantization.samples import Calibration
@@ -54,6 +56,7 @@ def compile(  # noqa: A001
     """
     from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
+    from tilewright.compiler.session import MemoScope
 
     machine, file = machine_of(isa, overrides), None if tuning is None else Path(tuning)
     _require_images(batch)
@@ -63,10 +66,20 @@ def compile(  # noqa: A001
         from tilewright.quantization.quantize import quantize
 
         model = quantize(model, calibration, shapes=shapes).content
-    network = compile_partitioned(model, machine, options, host_floats=host_floats, host=host)
+    network = compile_partitioned(
+        model, machine, options, host_floats=host_floats, host=host, session=_session().inner(MemoScope.NETWORK)
+    )
     program = Program(network, is_checked=True)
     program.require_host()
     return program
+
+
+@cache
+def _session() -> Session:
+    """What compilations of this process found of machines, for the next ones; nothing that is of one network."""
+    from tilewright.compiler.session import Session
+
+    return Session()
 
 
 def price(

@@ -220,7 +220,7 @@ class Trials:
 
 
 _BENCH: list[tuple[Bench, Make]] = []
-"""Of a worker: what it tries changes with and how, and what the networks' fronts keep from one to the next."""
+"""Of a worker: what it tries changes with and how, and what the networks' sessions keep from one to the next."""
 
 
 def _begin(bench: Bench, make: Make) -> None:

@@ -19,6 +19,7 @@ from tilewright.codesign.bounds.windows import reads
 from tilewright.codesign.points.network import Network
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, stored_shape
+from tilewright.compiler.partition.front import simplified_part, source_of
 from tilewright.compiler.partition.parts import whole_network
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.memory import BYTE_BITS
@@ -41,8 +42,8 @@ def needs_of(network: Network, weight: IntegerType) -> Needs:
     Nothing is known of one that the compiler cannot read, or that no machine runs as a whole: the compiler says why.
     """
     try:
-        source = network.front.source(network.content, network.shapes)
-        graph = network.front.simplified(source, whole_network(source)).made
+        source = source_of(network.content, network.shapes, network.session)
+        graph = simplified_part(source, whole_network(source), network.session).made
     except CompileError:
         return NOTHING
     return NOTHING if graph is None else needs_of_graph(graph, weight)

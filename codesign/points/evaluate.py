@@ -146,7 +146,7 @@ def measure(network: Network, machine: Machine, effort: int = 1) -> MeasuredNetw
             network.content,
             machine,
             Options(shapes=network.shapes, batch=network.batch, effort=effort),
-            front=network.front,
+            session=network.session,
         )
         seconds = process_time() - start
         programs = compiled.programs if isinstance(compiled, Partitioned) else (compiled,)

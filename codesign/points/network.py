@@ -13,21 +13,21 @@ from google.protobuf.message import DecodeError
 
 from tilewright.compiler.errors import CompileError, first_line
 from tilewright.compiler.importers.input_shapes import Shapes
-from tilewright.compiler.partition.front import Front
+from tilewright.compiler.session import Session
 
 
 @dataclass(frozen=True)
 class Network:
     """A model's bytes, complete, sizes for those of its inputs that are open, and how many images a run may take.
 
-    What compiling it finds that does not depend on the machine stays in `front`, for the next machine in this process.
+    What compiling it finds that does not depend on the machine stays in `session`, for the next one in this process.
     """
 
     name: str
     content: bytes = field(repr=False)
     shapes: Shapes = field(default_factory=dict)
     batch: int | None = None
-    front: Front = field(default_factory=Front, repr=False, compare=False)
+    session: Session = field(default_factory=Session, repr=False, compare=False)
 
     @cached_property
     def hash(self) -> str:

@@ -14,11 +14,12 @@ from tilewright.compiler.levels import Form
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.faults import cover_part
-from tilewright.compiler.partition.front import Front
+from tilewright.compiler.partition.front import simplified_part, source_of
 from tilewright.compiler.partition.parts import whole_network
 from tilewright.compiler.pipeline import pass_names
 from tilewright.compiler.select.explain import missing_instruction
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.session import MemoScope
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
@@ -41,10 +42,10 @@ def missing_uses(network: Network, machine: Machine, memories: Memories, roles: 
 
 def _programs(network: Network, machine: Machine) -> list[NestProgram]:
     """The nests of the whole network, as they are before selection; none where the machine has no form for a node."""
-    front = network.front if network.front is not None else Front()
-    source = front.source(network.content, network.shapes, network.batch)
+    session = network.session.inner(MemoScope.PROGRAM)
+    source = source_of(network.content, network.shapes, session, network.batch)
     part = whole_network(source)
-    graph = front.simplified(source, part).made
+    graph = simplified_part(source, part, session).made
     found: list[NestProgram] = []
 
     def keep(name: str, value: Form | Options) -> None:
@@ -52,7 +53,7 @@ def _programs(network: Network, machine: Machine) -> list[NestProgram]:
             found.append(value)
 
     if graph is not None:
-        cover_part(source, part, graph, machine, Options(effort=0), keep)
+        cover_part(source, part, graph, machine, Options(effort=0), keep, session)
     return found
 
 

@@ -24,6 +24,7 @@ from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.diagonals import cheapest, own_channel_forms
 from tilewright.compiler.select.diagonals import forms as ways_of
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.session import Session
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
@@ -115,7 +116,7 @@ def made_after(network: Network, machine: Machine, after: str, joins_columns: bo
             found.append(value)
 
     options = Options(shapes=network.shapes, batch=network.batch, effort=0, joins_columns=joins_columns)
-    compile_partitioned(network.content, machine, options, keep=keep, front=network.front)
+    compile_partitioned(network.content, machine, options, keep=keep, session=network.session)
     return found
 
 
@@ -162,7 +163,7 @@ def _of_channels(
 ) -> Iterator[Use | Refused]:
     """A product by a diagonal matrix without the matrix: word by word, and a window's row in one cycle."""
     forms = own_channel_forms(nest, program, ())
-    best = cheapest(ways_of(nest, program, machine), machine) if forms else None
+    best = cheapest(ways_of(nest, program, machine), machine, Session()) if forms else None
     cover = Selector(machine, best.program).cover_if_possible(best.nest) if best is not None else None
     if cover is None:
         return

@@ -11,7 +11,7 @@ from tilewright.compiler.errors import CompileError, FatalError, NotQuantized, T
 from tilewright.compiler.importers.narrow_weights import remarks_on_weights
 from tilewright.compiler.importers.remarks import remarks_of
 from tilewright.compiler.options import Options
-from tilewright.compiler.partition.front import Front
+from tilewright.compiler.partition.front import source_of
 from tilewright.compiler.partition.images import ABOUT, for_batch
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut, whole_network
 from tilewright.compiler.partition.programs import Programs
@@ -19,6 +19,7 @@ from tilewright.compiler.partition.source import Source
 from tilewright.compiler.partition.worth import ONLY_MOVES, why_not_worth
 from tilewright.compiler.pipeline import Dump, Model, keeping
 from tilewright.compiler.running import Keep
+from tilewright.compiler.session import Session
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NetworkValue, NpuSegment, Partitioned, Segment
 from tilewright.isa.program.program import MODEL, Program
@@ -33,7 +34,7 @@ def compile_partitioned(
     dump: Dump | None = None,
     host_floats: bool = False,
     keep: Keep | None = None,
-    front: Front | None = None,
+    session: Session | None = None,
     host: bool = True,
 ) -> Program | Partitioned:
     """Compile an ONNX model: to a Program if the machine can run all of it, otherwise to parts for machine and host.
@@ -41,33 +42,39 @@ def compile_partitioned(
     A network whose program would have more instructions than waits can count becomes several programs. Raises
     CompileError for an invalid model, and for a float one that the machine can run no part of. With `host_floats` the
     host runs all of the latter; without `host` it runs nothing, and what the machine cannot do is an error. `dump` and
-    `keep` are given what each pass made, program by program. With a `front`, what does not depend on the machine is
-    taken from there, or kept there for the next machine.
+    `keep` are given what each pass made, program by program. With a `session`, what does not depend on the machine or
+    on the network is taken from there, or kept there for the next one.
 
     With a batch, a run takes as many images, or fewer where that takes fewer cycles for each, which `images` and a
     remark say; raises CompileError for a network of which it is not known that images stay apart.
     """
     options, kept = options or Options(), keeping(dump, keep)
-    front = front if front is not None else Front()
+    found = session or Session()
 
     def make(source: Source, kept: Keep | None) -> Program | Partitioned:
-        made = _compile(source, machine, options, front, kept, host_floats, host)
+        made = _compile(source, machine, options, found, kept, host_floats, host)
         remarks = remarks_of(source.model)
         for program in [made] if isinstance(made, Program) else made.programs:
             remarks |= remarks_on_weights(source.model, program)
         return _with_remarks(made, remarks) if remarks else made
 
     if options.batch is None:
-        return make(front.source(model, options.shapes), kept)
-    front.source(model, options.shapes, options.batch)  # first of all: whether images stay apart
-    made, remark = for_batch(options.batch, lambda images: front.source(model, options.shapes, images), make, kept)
+        return make(source_of(model, options.shapes, found), kept)
+    source_of(model, options.shapes, found, options.batch)  # first of all: whether images stay apart
+    made, remark = for_batch(options.batch, lambda images: source_of(model, options.shapes, found, images), make, kept)
     return _with_remarks(made, {ABOUT: remark})
 
 
 def _compile(
-    source: Source, machine: Machine, options: Options, front: Front, kept: Keep | None, host_floats: bool, host: bool
+    source: Source,
+    machine: Machine,
+    options: Options,
+    session: Session,
+    kept: Keep | None,
+    host_floats: bool,
+    host: bool,
 ) -> Program | Partitioned:
-    programs = Programs(source, machine, options, front, keeps_results=kept is not None)
+    programs = Programs(source, machine, options, session, keeps_results=kept is not None)
     whole = whole_network(source)
     try:
         programs.compile(whole)

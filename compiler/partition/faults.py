@@ -19,6 +19,7 @@ from tilewright.compiler.partition.parts import Part, part_graph, part_nodes, wh
 from tilewright.compiler.partition.source import Source, read_source
 from tilewright.compiler.pipeline import cover_graph
 from tilewright.compiler.running import Keep
+from tilewright.compiler.session import Session
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
@@ -38,10 +39,10 @@ class Answer(Generic[Made]):
     faults: Mapping[str, CompileError] = field(default_factory=dict)
 
 
-def simplify_part(source: Source, part: Part) -> Answer[Graph]:
+def simplify_part(source: Source, part: Part, session: Session | None = None) -> Answer[Graph]:
     """A part as a simplified graph, which is the same for every machine. Raises FatalError."""
     nodes = part_nodes(source, part)
-    answer = _answer(source, part, lambda blame: simplify(part_graph(source, part), blame))
+    answer = _answer(source, part, lambda blame: simplify(part_graph(source, part), blame, session))
     if any(f"onnx.{node.op_type}" in QUANTIZERS for node in nodes):
         return answer
     faults = {node.name: _float_fault(node) for node in nodes}
@@ -50,10 +51,16 @@ def simplify_part(source: Source, part: Part) -> Answer[Graph]:
 
 
 def cover_part(
-    source: Source, part: Part, graph: Graph, machine: Machine, options: Options, keep: Keep | None = None
+    source: Source,
+    part: Part,
+    graph: Graph,
+    machine: Machine,
+    options: Options,
+    keep: Keep | None = None,
+    session: Session | None = None,
 ) -> Answer[Covered]:
     """A part, simplified to `graph`, with the machine's instructions for it. Raises FatalError."""
-    return _answer(source, part, lambda blame: cover_graph(graph, machine, options, blame, keep))
+    return _answer(source, part, lambda blame: cover_graph(graph, machine, options, blame, keep, session))
 
 
 def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, CompileError]:

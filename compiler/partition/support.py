@@ -9,12 +9,12 @@ import onnx
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
-from tilewright.compiler.partition.front import Front
 from tilewright.compiler.partition.parts import whole_network
 from tilewright.compiler.partition.probe_model import Probe, probe_model
 from tilewright.compiler.partition.probes import PROBES, plain_probes
 from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import read_source
+from tilewright.compiler.session import Session
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.stored_types import BYTES
 
@@ -58,7 +58,7 @@ def why_not(probe: Probe, dtype: str, machine: Machine) -> str:
     """Why a machine cannot run a probe, as the whole compiler says; empty if it can."""
     try:
         source = read_source(probe_model(probe, dtype).SerializeToString())
-        programs = Programs(source, machine, Options(effort=0), Front(), keeps_results=False)  # not how fast it runs
+        programs = Programs(source, machine, Options(effort=0), Session(), keeps_results=False)  # not how fast it runs
         faults = programs.cover(whole_network(source)).faults
         if faults:
             return _reason(next(iter(faults.values())))

@@ -13,7 +13,6 @@ from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.errors import CompileError, FatalError
 from tilewright.compiler.levels import Form
 from tilewright.compiler.options import Options
-from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.finisher import Finisher
 from tilewright.compiler.search.in_rows import search_rows
 from tilewright.compiler.search.order import search_ahead
@@ -22,6 +21,7 @@ from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.search.stand_in import StandIn, stand_in
 from tilewright.compiler.search.tuning import place_of, recall, remember
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.session import MemoStage, Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.machine.machine import Machine
@@ -29,6 +29,22 @@ from tilewright.isa.machine.machine import Machine
 SLOWER = 0.01
 """A record of a user's file is searched for anew where the program takes so much more than it says. Programs of one
 record differ less: by constants that happen to be equal, behind which others lie elsewhere in DRAM."""
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPlan:
+    """What was found for a selection, and the `arrangement` of its program, if others that look alike can use it."""
+
+    tuning: Tuning
+    arrangement: Callable[[], Arrangement | None] = _nothing
+
+
+PLANS = MemoStage[FoundPlan](10_000)
+"""By key of the subject: a network in parts repeats its layers, and what a search finds for one holds for all."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +56,8 @@ class Known:
     options: Options  # with the names of the stand-in
 
     @staticmethod
-    def of(selection: Selection, options: Options) -> Known:
-        made, program = stand_in(selection), selection.program
+    def of(selection: Selection, options: Options, session: Session) -> Known:
+        made, program = stand_in(selection, session), selection.program
         theirs = replace(options, tiling=made.theirs(options.tiling))
         wanted = options.effort, options.passes, *theirs.tiling.told, options.ahead
         layers = tuple([(nest.name, {loop.name: loop.trip for loop in nest.loops}) for nest in program.nests])
@@ -95,7 +111,7 @@ class Decision:
             remember(self.known.subject, tuning, file)
 
 
-def decide(value: Form, is_scheduled: bool, options: Options, finisher: Finisher, alike: Alike) -> Decision:
+def decide(value: Form, is_scheduled: bool, options: Options, finisher: Finisher) -> Decision:
     """The options for what is to be tiled; for tiles, and what comes after them, the options as they are.
 
     Raises CompileError if a search would be needed and the options forbid it.
@@ -104,8 +120,8 @@ def decide(value: Form, is_scheduled: bool, options: Options, finisher: Finisher
         return Decision(options)
     if not isinstance(value, Selection):
         return Decision(options, is_final=False)
-    known = Known.of(value, options)
-    other = alike.recall(known.subject.key)
+    known = Known.of(value, options, finisher.session)
+    other = finisher.session.known(PLANS, known.subject.key)
     if other is not None:
         tuned = known.with_tuning(other.tuning, options)
         return Decision(tuned, known=known, tuning=other.tuning, arrangement=other.arrangement())
@@ -144,7 +160,7 @@ def _searched(known: Known, finisher: Finisher, machine: Machine) -> tuple[Tunin
     placed = first_that_fits(
         machine,
         replace(in_rows, tiling=search_tiling(selection, in_rows, finisher)),
-        lambda attempt: tile(selection, attempt.tiling, attempt.planned),
+        lambda attempt: tile(selection, attempt.tiling, finisher.session),
         place,
         lambda tiles, attempt: search_ahead(tiles, attempt, finisher),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.options import Options
+from tilewright.compiler.session import Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.isa.program.state import RunCounters
@@ -46,7 +47,9 @@ class Finisher:
     what a search finds best, others want again.
     """
 
-    def __init__(self, steps: FinishingPasses) -> None:
+    def __init__(self, steps: FinishingPasses, session: Session | None = None) -> None:
+        """`session`: what was found of the network, which those who search with it may ask."""
+        self.session = session or Session()
         self._steps = steps
         self._fastest: Finished | None = None
         self._alike: Arrangement | None = None
@@ -55,7 +58,7 @@ class Finisher:
 
     def alone(self) -> Finisher:
         """Another one, for programs that are not compared with those of this one."""
-        return Finisher(self._steps)
+        return Finisher(self._steps, self.session)
 
     def follow(self, alike: Arrangement | None) -> None:
         """Place tiles as others were, where they have the same outline."""

@@ -23,6 +23,7 @@ from tilewright.compiler.search.measure import measured
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.tiling.options import TileSizes
 from tilewright.compiler.tiling.plan import Plan
+from tilewright.compiler.tiling.planned import planner_of
 from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.tile import tile_part
 
@@ -56,7 +57,7 @@ def search_rows(selection: Selection, options: Options, finisher: Finisher) -> O
 
 
 def _best(selection: Selection, options: Options, finisher: Finisher) -> Options:
-    planner = options.planned.planner(selection, options.tiling)
+    planner = planner_of(selection, options.tiling, finisher.session)
     plan, work = planner.plan(), Budget(EFFORTS[options.effort].rows)
     cuts, expected = list(in_rows(planner, plan)), sum(choice.cycles for choice in plan.choices)
     if not cuts or not work.allows(2 * expected):
@@ -78,7 +79,7 @@ def _best(selection: Selection, options: Options, finisher: Finisher) -> Options
 def _settled(selection: Selection, planner: Planner, options: Options, work: Budget, finisher: Finisher) -> int:
     """The cycles of the program with buffers in their last places; raises CompileError if it does not fit."""
     plan = planner.under(options.tiling).plan()
-    tiles = tile_part(selection, plan, range(len(plan.choices)), options.planned)
+    tiles = tile_part(selection, plan, range(len(plan.choices)), finisher.session)
     made = measured(tiles, options, work, finisher)
     if made is None:
         raise CompileError(fact="the tiles fit in no order")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.compiler.errors import FatalError
 from tilewright.compiler.nest.nest import NestProgram
@@ -12,6 +12,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.search.stand_in import stand_in
 from tilewright.compiler.search.tuning import place_of, recall_chain, remember_chain
 from tilewright.compiler.select.selector import select
+from tilewright.compiler.session import Session
 from tilewright.compiler.stripes.chain import row_loop, trip_of
 from tilewright.compiler.stripes.decide import MeasuredStripes
 from tilewright.isa.machine.machine import Machine
@@ -23,6 +24,7 @@ class KnownChains:
 
     machine: Machine
     options: Options
+    session: Session = field(default_factory=Session)
 
     def recall(self, chain: NestProgram, find: Callable[[], MeasuredStripes]) -> MeasuredStripes:
         """What is kept of a chain, or what `find` finds, which is kept from then on.
@@ -47,5 +49,5 @@ class KnownChains:
 
     def _key(self, chain: NestProgram) -> str:
         """A hash of all that the measured cycles follow from: of what its weights are, only what a search sees."""
-        seen = stand_in(select(chain, self.machine)).key
+        seen = stand_in(select(chain, self.machine, session=self.session), self.session).key
         return hashlib.sha256(f"chain {seen} {self.options.effort} {self.options.passes}".encode()).hexdigest()

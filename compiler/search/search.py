@@ -34,6 +34,7 @@ from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.choice import MOST_TILES, most_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan
+from tilewright.compiler.tiling.planned import planner_of
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import RunCounters
@@ -146,7 +147,7 @@ class _PlanSearch:
         self._options = options
         self._finisher = finisher
         self._effort = EFFORTS[options.effort]
-        self._planner = options.planned.planner(selection, options.tiling)
+        self._planner = planner_of(selection, options.tiling, finisher.session)
         self._tiling, self._plan = options.tiling, self._planner.plan()
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))
         times = max(1, (1 + len(selection.machine.twins)) / 2)  # four arrays take more instructions for fewer cycles
@@ -309,7 +310,7 @@ class _PlanSearch:
     # -- measuring -----------------------------------------------------------------------------------------------------
 
     def _tiles(self, plan: Plan, positions: range) -> TileProgram:
-        return tile_part(self._selection, plan, positions, self._options.planned)
+        return tile_part(self._selection, plan, positions, self._finisher.session)
 
     def _try(self, change: Change, positions: range, finisher: Finisher) -> _Tried | None:
         """A change of the best plan so far, and what some nests take with it; None where no plan fits."""

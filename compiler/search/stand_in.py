@@ -20,6 +20,7 @@ from tilewright.compiler.search.contents import ConstantContent, contents_of
 from tilewright.compiler.select.bindings import Binding, Parameters
 from tilewright.compiler.select.cover import Cover, Selection, Step
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.session import Session
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.language.expressions import const
 from tilewright.isa.language.numeric import IntegerType
@@ -57,18 +58,18 @@ class StandIn:
         )
 
 
-def stand_in(selection: Selection) -> StandIn:
+def stand_in(selection: Selection, session: Session | None = None) -> StandIn:
     """The stand-in of a selection."""
-    return _Maker(_spread(selection)).made()
+    return _Maker(_spread(selection), session or Session()).made()
 
 
 class _Maker:
     """Makes the stand-in of one selection: what is met first has the lowest number."""
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, session: Session) -> None:
         self._machine, self._covers, program = selection.machine, selection.covers, selection.program
         self._program = program
-        self._selector = Selector(selection.machine, program)
+        self._selector = Selector(selection.machine, program, session)
         self._names = {name: f"b{number}" for number, name in enumerate(program.buffers)}
         for nest in program.nests:
             for access in nest.reads.values():

@@ -33,6 +33,7 @@ from tilewright.compiler.select.bindings import ConstantMatrix, Parameters, Tabl
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.select.diagonals import NestForm, forms
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.session import Session
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import Op
@@ -47,13 +48,14 @@ VALUES, ENTRY = "values", "entry"
 """The tensor with all values, and the loop over them, in the nest that computes a table."""
 
 
-def look_up(program: NestProgram, machine: Machine) -> NestProgram:
+def look_up(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program with each function of one value as a table, where that streams less."""
     known: KnownTables = {}
+    session = session or Session()
     arithmetic = arithmetic_of(machine)
     for nest in program.nests:
         table = as_tables(nest, program, machine, arithmetic, known)
-        if table is not None and is_worth_it(table, NestForm("", nest, program), machine):
+        if table is not None and is_worth_it(table, NestForm("", nest, program), machine, session):
             program = table.program
     return program
 
@@ -75,9 +77,9 @@ def as_tables(
     return next((form for form in found if form is not None), None)
 
 
-def is_worth_it(table: NestForm, other: NestForm, machine: Machine) -> bool:
+def is_worth_it(table: NestForm, other: NestForm, machine: Machine, session: Session) -> bool:
     """Whether a nest as a lookup streams less than in another form, counting all engines and the bus."""
-    covers = (Selector(machine, form.program).cover_if_possible(form.nest) for form in (table, other))
+    covers = (Selector(machine, form.program, session).cover_if_possible(form.nest) for form in (table, other))
     by_table, computed = (None if cover is None else streamed(cover, machine) for cover in covers)
     return by_table is not None and (computed is None or by_table < computed)
 

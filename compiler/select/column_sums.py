@@ -22,6 +22,7 @@ from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop
 from tilewright.compiler.nest.products import Products, choosing_loops, products_of
 from tilewright.compiler.nest.space import NestSpace, coefficient, nest_space
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.session import Session
 from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr, const, make, walk
@@ -33,15 +34,16 @@ START_CYCLES = 500
 """The cost of one more nest, in addition to loading its matrix once more."""
 
 
-def sum_columns(program: NestProgram, machine: Machine) -> NestProgram:
+def sum_columns(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program with these terms in nests of their own, where that is faster and instructions compute it."""
+    session = session or Session()
     for nest in program.nests:
-        apart = _apart(nest, program, machine)
+        apart = _apart(nest, program, machine, session)
         program = program if apart is None else apart
     return program
 
 
-def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | None:
+def _apart(nest: Nest, program: NestProgram, machine: Machine, session: Session) -> NestProgram | None:
     """The program with a nest's column sums in a separate nest; None if that is impossible or not faster."""
     total = next((node for node in walk(nest.expr) if node.op is Op.SUM), None)
     products = None if total is None else products_of(total.args[0])
@@ -65,7 +67,7 @@ def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | 
     nests = tuple(made for old in program.nests for made in ((sums, rest) if old is nest else (old,)))
     buffers = {**program.buffers, name: replace(buffer, name=name)}
     made = replace(program, nests=nests, buffers=buffers, constants=constants, constant_types=types)
-    selector = Selector(machine, made)
+    selector = Selector(machine, made, session)
     if any(selector.cover_if_possible(each) is None for each in (sums, rest)):
         return None
     return made

@@ -15,6 +15,7 @@ from tilewright.compiler.select.diagonals import NestForm, cheapest, forms
 from tilewright.compiler.select.read_sums import candidates, words_of
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.why_not import CoverVerdict, verdicts
+from tilewright.compiler.session import Session
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 
@@ -37,15 +38,15 @@ class Compared:
 
 def compared_covers(program: NestProgram, machine: Machine) -> Iterator[Compared]:
     """The covers of every nest, in the order in which they were compared; `program` is as pass `diagonals` takes it."""
-    arithmetic = arithmetic_of(machine)
+    arithmetic, session = arithmetic_of(machine), Session()
     for nest in program.nests:
         of = forms(nest, program, machine)
-        best = cheapest(of, machine)
+        best = cheapest(of, machine, session)
         tables = as_tables(nest, program, machine, arithmetic)
         if tables is not None:
-            of, best = [*of, tables], tables if is_worth_it(tables, best, machine) else best
+            of, best = [*of, tables], tables if is_worth_it(tables, best, machine, session) else best
         for form in of:
-            for position, cover in enumerate(Selector(machine, form.program).covers(form.nest)):
+            for position, cover in enumerate(Selector(machine, form.program, session).covers(form.nest)):
                 instructions = tuple(step.format.mnemonic for step in cover.steps)
                 is_chosen = form is best and position == 0
                 obstacle = "loading its tables takes longer" if form is tables and best is not tables else ""
@@ -54,17 +55,18 @@ def compared_covers(program: NestProgram, machine: Machine) -> Iterator[Compared
 
 def instruction_verdicts(program: NestProgram, final: NestProgram, machine: Machine) -> Iterator[CoverVerdict]:
     """What came of each instruction of the machine for every nest; `final` are the nests that were selected for."""
-    selector = Selector(machine, final)
+    session = Session()
+    selector = Selector(machine, final, session)
     for nest in program.nests:
         last = [each for each in final.nests if set(each.nodes) & set(nest.nodes)]
         chosen = [cover for each in last if (cover := selector.cover_if_possible(each)) is not None]
         of = [*forms(nest, program, machine), *(NestForm("as it is selected for", each, final) for each in last)]
-        yield from verdicts(nest, of, chosen, machine)
+        yield from verdicts(nest, of, chosen, machine, session)
 
 
 def compared_sums(program: NestProgram, machine: Machine) -> Iterator[Compared]:
     """Two nests apart, and with the sums of one left to the other; `program` is as pass `read-sums` takes it."""
-    for candidate in candidates(program, machine):
+    for candidate in candidates(program, machine, Session()):
         for form, covers, is_chosen, obstacle in (
             (f"before {candidate.reader.name}", candidate.apart, not candidate.is_taken, ""),
             (f"in the tiles of {candidate.reader.name}", candidate.joined, candidate.is_taken, candidate.obstacle),

@@ -30,6 +30,7 @@ from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop, NestPr
 from tilewright.compiler.nest.space import coefficient
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.session import Session
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
@@ -66,10 +67,11 @@ class ChannelForm(NestForm):
     summed: str  # the loop that it is without
 
 
-def sum_own_channels(program: NestProgram, machine: Machine) -> NestProgram:
+def sum_own_channels(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program with each product by a diagonal matrix in the form that streams the fewest words."""
+    session = session or Session()
     for nest in program.nests:
-        program = cheapest(forms(nest, program, machine), machine).program
+        program = cheapest(forms(nest, program, machine), machine, session).program
     return program
 
 
@@ -97,11 +99,11 @@ def own_channel_forms(nest: Nest, program: NestProgram, blocks: Sequence[int]) -
     return found
 
 
-def cheapest(of: Sequence[NestForm], machine: Machine) -> NestForm:
+def cheapest(of: Sequence[NestForm], machine: Machine, session: Session) -> NestForm:
     """The form whose cover's busiest engine streams the fewest words; of equals the first."""
     if len(of) == 1:
         return of[0]
-    return min(of, key=lambda form: _cycles(Selector(machine, form.program).cover_if_possible(form.nest)))
+    return min(of, key=lambda form: _cycles(Selector(machine, form.program, session).cover_if_possible(form.nest)))
 
 
 def _cycles(cover: Cover | None) -> float:

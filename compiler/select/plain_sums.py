@@ -17,14 +17,16 @@ from tilewright.compiler.nest.expressions import with_node
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.sum_parts import fits, in_parts
+from tilewright.compiler.session import Session
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
 
-def sum_without_weights(program: NestProgram, machine: Machine) -> NestProgram:
+def sum_without_weights(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program with each product by an identity matrix as a plain sum, where instructions compute it."""
-    selector, buffers = Selector(machine, program), dict(program.buffers)
+    session = session or Session()
+    selector, buffers = Selector(machine, program, session), dict(program.buffers)
     nests: list[Nest] = []
     for nest in program.nests:
         plain = _plain_sum(nest, selector)
@@ -32,7 +34,7 @@ def sum_without_weights(program: NestProgram, machine: Machine) -> NestProgram:
         if plain is None or cover is None:
             nests.append(nest)
             continue
-        parts = in_parts(plain, cover, replace(program, buffers=buffers), machine)
+        parts = in_parts(plain, cover, replace(program, buffers=buffers), machine, session)
         if parts is not None:
             nests += parts.nests
             buffers |= parts.buffers

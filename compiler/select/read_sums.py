@@ -29,6 +29,7 @@ from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.within import is_bare_product, is_whole_result, takes_each_once
+from tilewright.compiler.session import Session
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import REDUCTIONS, Op
 from tilewright.isa.machine.engine import Engine
@@ -55,18 +56,18 @@ class SumCandidate:
         return not self.obstacle
 
 
-def read_sums(program: NestProgram, machine: Machine) -> NestProgram:
+def read_sums(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program, with sums left to readers where this streams fewer words and tiles of both fit."""
-    for candidate in candidates(program, machine):
+    for candidate in candidates(program, machine, session or Session()):
         program = candidate.program if candidate.is_taken else program
     return program
 
 
-def candidates(program: NestProgram, machine: Machine) -> Iterator[SumCandidate]:
+def candidates(program: NestProgram, machine: Machine, session: Session) -> Iterator[SumCandidate]:
     """The nests whose readers' instructions can take their sums, each in the program with those before it taken."""
     for name in [nest.name for nest in program.nests]:
         nest = next(nest for nest in program.nests if nest.name == name)
-        found = _candidate(nest, program, machine)
+        found = _candidate(nest, program, machine, session)
         if found is not None:
             yield found
             program = found.program if found.is_taken else program
@@ -82,13 +83,14 @@ def _total(covers: tuple[Cover, Cover]) -> int:
     return sum(words_of(covers).values())
 
 
-def _candidate(nest: Nest, program: NestProgram, machine: Machine) -> SumCandidate | None:
+def _candidate(nest: Nest, program: NestProgram, machine: Machine, session: Session) -> SumCandidate | None:
     total = _only_product(nest, machine)
     reader = _reader(nest, program)
     if total is None or reader is None or not is_whole_result(nest) or not _has_only_constants(nest, total, program):
         return None
     made, sums, taking = _joined(nest, reader, total, program, machine)
-    apart, joined = _covers(nest, reader, program, machine), _covers(sums, taking, made, machine)
+    apart = _covers(Selector(machine, program, session), nest, reader)
+    joined = _covers(Selector(machine, made, session), sums, taking)
     if apart is None or joined is None or _total(joined) >= _total(apart):
         return None
     if not is_bare_product(joined[0]) or not takes_each_once(joined[1], sums.result.tensor, joined[0]):
@@ -96,9 +98,8 @@ def _candidate(nest: Nest, program: NestProgram, machine: Machine) -> SumCandida
     return SumCandidate(nest, reader, apart, joined, made, _obstacle(joined, machine))
 
 
-def _covers(nest: Nest, reader: Nest, program: NestProgram, machine: Machine) -> tuple[Cover, Cover] | None:
+def _covers(selector: Selector, nest: Nest, reader: Nest) -> tuple[Cover, Cover] | None:
     """The cheapest covers of two nests; None if one has none, or if no memory is home to its result."""
-    selector = Selector(machine, program)
     try:
         first, second = selector.cover_if_possible(nest), selector.cover_if_possible(reader)
     except CompileError:

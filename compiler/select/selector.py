@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,11 +11,12 @@ from tilewright.compiler.nest.products import Correction, products_of
 from tilewright.compiler.select.bindings import Binding, Intermediate, TensorRead
 from tilewright.compiler.select.cover import Cover, Selection, Step
 from tilewright.compiler.select.explain import Reason, explain
-from tilewright.compiler.select.form import Form, FormsOfNests
+from tilewright.compiler.select.form import FormsOfNests
 from tilewright.compiler.select.parameters import with_shared_parameters
-from tilewright.compiler.select.search import Best, CoverSearch, computing_patterns
-from tilewright.compiler.select.transfer import find_transfers, home_of
+from tilewright.compiler.select.search import Best, CoverSearch, Pattern, computing_patterns
+from tilewright.compiler.select.transfer import Transfers, find_transfers, home_of
 from tilewright.compiler.select.window_sums import with_window_sums
+from tilewright.compiler.session import MemoScope, MemoStage, SameObject, Session
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import systolic_activations
@@ -25,12 +25,12 @@ MOST_COVERS = 10_000
 """So many covers of one machine are kept at most."""
 
 
-def select(program: NestProgram, machine: Machine, blame: Blame = RAISING) -> Selection:
+def select(program: NestProgram, machine: Machine, blame: Blame = RAISING, session: Session | None = None) -> Selection:
     """Cover every nest; raises CompileError for the first that no instructions cover.
 
     If `blame` collects, what comes back is complete only when it found nothing.
     """
-    selector = Selector(machine, program)
+    selector = Selector(machine, program, session)
     covers = []
     for nest in program.nests:
         with blame.on(nest.nodes):
@@ -38,40 +38,27 @@ def select(program: NestProgram, machine: Machine, blame: Blame = RAISING) -> Se
     return Selection(machine, program, tuple(covers))
 
 
-class _Instructions:
-    """What follows from a machine alone, and the covers that were found for it."""
+_MACHINES = MemoStage[tuple[Transfers, tuple[Pattern, ...]]](8, MemoScope.ALL)
+"""By machine, what selection asks of it."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.transfers = find_transfers(machine)
-        self.patterns = computing_patterns(machine)
-        self.covers: dict[Form, Cover | None] = {}
-        """By what selection sees of their nests; None where there is none."""
-        self.reasons: dict[Form, Reason] = {}
-        """Why there is none, where that was asked."""
+_COVERS = MemoStage[Cover | None](MOST_COVERS, MemoScope.ALL)
+"""By machine and what selection sees of a nest; None where there is no cover."""
 
-
-_KNOWN: deque[_Instructions] = deque(maxlen=8)
-
-
-def _instructions_of(machine: Machine) -> _Instructions:
-    for known in _KNOWN:
-        if known.machine is machine:
-            return known
-    _KNOWN.append(_Instructions(machine))
-    return _KNOWN[-1]
+_REASONS = MemoStage[Reason](MOST_COVERS, MemoScope.ALL)
+"""Why there is none, where that was asked."""
 
 
 class Selector:
     """Covers the nests of one program with the instructions of one machine."""
 
-    def __init__(self, machine: Machine, program: NestProgram) -> None:
+    def __init__(self, machine: Machine, program: NestProgram, session: Session | None = None) -> None:
         self.machine = machine
         self.program = program
-        instructions = _instructions_of(machine)
-        self.transfers, self._patterns = instructions.transfers, instructions.patterns
+        self._session, self._machine_key = session or Session(), SameObject(machine)
+        self.transfers, self._patterns = self._session.memo(
+            _MACHINES, self._machine_key, lambda: (find_transfers(machine), computing_patterns(machine))
+        )
         self._forms = FormsOfNests(program)
-        self._known, self._reasons = instructions.covers, instructions.reasons
 
     def cover(self, nest: Nest) -> Cover:
         """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes."""
@@ -82,27 +69,16 @@ class Selector:
 
     def _reason(self, nest: Nest) -> Reason:
         """Why a nest has no cover; like its cover, found once for each form."""
-        form = self._forms.of(nest)
-        if form not in self._reasons:
-            if len(self._reasons) >= MOST_COVERS:
-                self._reasons.clear()
-            self._reasons[form] = explain(self.search(nest))
-        return self._reasons[form]
+        key = self._machine_key, self._forms.of(nest)
+        return self._session.memo(_REASONS, key, lambda: explain(self.search(nest)))
 
     def cover_if_possible(self, nest: Nest) -> Cover | None:
         """The cheapest cover, or None. For passes that leave it to `select` to say why there is none.
 
         It is searched once for each form: a network repeats its layers, and passes compare the covers of nests.
         """
-        form = self._forms.of(nest)
-        try:
-            known = self._known[form]
-        except KeyError:
-            if len(self._known) >= MOST_COVERS:
-                self._known.clear()
-                for pattern in self._patterns:
-                    pattern.numbers.clear()
-            known = self._known[form] = self._searched(nest)
+        key = self._machine_key, self._forms.of(nest)
+        known = self._session.memo(_COVERS, key, lambda: self._searched(nest))
         return None if known is None else replace(known, nest=nest)
 
     def _searched(self, nest: Nest) -> Cover | None:

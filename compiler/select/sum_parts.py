@@ -20,6 +20,7 @@ from tilewright.compiler.nest.space import NO_LOOP, coefficient, walking_loops
 from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.session import Session
 from tilewright.compiler.vectors import longest_buffer, vector_blocks
 from tilewright.isa.language.expressions import Expr, make, walk
 from tilewright.isa.language.numeric import Interval
@@ -61,7 +62,7 @@ def fits(nest: Nest, cover: Cover, machine: Machine, times: int = 1) -> bool:
     return cover.fits_reduce_loops and (window is None or window.trips[0] * window.trips[1] <= room)
 
 
-def in_parts(nest: Nest, cover: Cover, program: NestProgram, machine: Machine) -> InParts | None:
+def in_parts(nest: Nest, cover: Cover, program: NestProgram, machine: Machine, session: Session) -> InParts | None:
     """A plain sum as the sum of parts; None if it is better whole, has too many, or no instructions add them."""
     if fits(nest, cover, machine, times=2):
         return None
@@ -73,7 +74,7 @@ def in_parts(nest: Nest, cover: Cover, program: NestProgram, machine: Machine) -
     parts = [_part(nest, window, name, piece) for name, piece in zip(names, pieces, strict=True)]
     nests = (*parts, _added(nest, window, parts))
     buffers = {name: Buffer(name, _shape(nest), arithmetic_of(machine).sum) for name in names}
-    selector = Selector(machine, replace(program, buffers={**program.buffers, **buffers}))
+    selector = Selector(machine, replace(program, buffers={**program.buffers, **buffers}), session)
     if any(selector.cover_if_possible(each) is None for each in nests):
         return None
     return InParts(nests, buffers)

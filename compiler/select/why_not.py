@@ -16,6 +16,7 @@ from tilewright.compiler.select.search import MATCHES_TRIED, CoverSearch, Patter
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.unbound import why_unbound
 from tilewright.compiler.select.unify import Match, Unifier
+from tilewright.compiler.session import Session
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, OVER_WORDS, REDUCTIONS, Op, combining
 from tilewright.isa.machine.machine import Machine
@@ -48,16 +49,18 @@ Rank = tuple[int, int]
 """How near a statement is to an expression: its nodes that unify, then the operands that can be bound, or -1."""
 
 
-def verdicts(nest: Nest, of: Sequence[NestForm], chosen: Sequence[Cover], machine: Machine) -> Iterator[CoverVerdict]:
+def verdicts(
+    nest: Nest, of: Sequence[NestForm], chosen: Sequence[Cover], machine: Machine, session: Session
+) -> Iterator[CoverVerdict]:
     """A verdict on each computing instruction of a machine; `of` are the ways in which the nest was written."""
-    searches = list(_searches(of, machine))
+    searches = list(_searches(of, machine, session))
     taken = {name for cover in chosen for name in _mnemonics(cover)}
     for pattern in computing_patterns(machine):
         name = pattern.format.mnemonic
         if name in taken:
             yield CoverVerdict(nest.name, name, CoverOutcome.TAKEN)
             continue
-        costs = _costs(pattern, of, chosen, machine) or _costs_of_piece(pattern, searches)
+        costs = _costs(pattern, of, chosen, machine, session) or _costs_of_piece(pattern, searches)
         if costs:
             yield CoverVerdict(nest.name, name, CoverOutcome.COSTS, costs)
             continue
@@ -66,10 +69,10 @@ def verdicts(nest: Nest, of: Sequence[NestForm], chosen: Sequence[Cover], machin
         yield CoverVerdict(nest.name, name, found[0] if is_of_form else CoverOutcome.OTHER, found[1])
 
 
-def _searches(of: Sequence[NestForm], machine: Machine) -> Iterator[CoverSearch]:
+def _searches(of: Sequence[NestForm], machine: Machine, session: Session) -> Iterator[CoverSearch]:
     """The search of each form, done."""
     for form in of:
-        selector = Selector(machine, form.program)
+        selector = Selector(machine, form.program, session)
         try:
             search = selector.search(form.nest)
         except CompileError:
@@ -104,10 +107,12 @@ def _essence(expr: Expr) -> frozenset[Op]:
 # -- what costs more ---------------------------------------------------------------------------------------------------
 
 
-def _costs(pattern: Pattern, of: Sequence[NestForm], chosen: Sequence[Cover], machine: Machine) -> str:
+def _costs(
+    pattern: Pattern, of: Sequence[NestForm], chosen: Sequence[Cover], machine: Machine, session: Session
+) -> str:
     """By how much the nest's cheapest cover with an instruction costs more than the chosen ones; empty without one."""
     name, least = pattern.format.mnemonic, sum(cover.cycles for cover in chosen)
-    covers = [cover for form in of for cover in Selector(machine, form.program).covers(form.nest)]
+    covers = [cover for form in of for cover in Selector(machine, form.program, session).covers(form.nest)]
     own = [cover for cover in covers if name in _mnemonics(cover)]
     if not own:
         return ""

@@ -12,14 +12,15 @@ from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.nest.space import NO_LOOP, walking_loops
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.session import Session
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import IDEMPOTENT, Op
 from tilewright.isa.machine.machine import Machine
 
 
-def separate_windows(program: NestProgram, machine: Machine) -> NestProgram:
+def separate_windows(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program, with two nests for each window that its instruction cannot hold."""
-    selector = Selector(machine, program)
+    selector = Selector(machine, program, session)
     nests: list[Nest] = []
     buffers = dict(program.buffers)
     for nest in program.nests:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.session import Session
 from tilewright.compiler.simplify.affine import AFFINE_RULES, LONE_AFFINE_RULES
 from tilewright.compiler.simplify.arrange_products import arrange_products
 from tilewright.compiler.simplify.between import BETWEEN_RULES
@@ -62,22 +63,23 @@ RULES: Sequence[Rules] = (
 """All rules, in the order in which those of one operator kind are tried."""
 
 
-def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
+def simplify(graph: Graph, blame: Blame = RAISING, session: Session | None = None) -> Graph:
     """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
 
     Afterwards, quantize reads only graph inputs, dequantize makes only graph outputs, and everything between is
     integer: products, sums, pools and moves of elements. A reshape or transposition that is left moves nothing.
     """
+    session = session or Session()
     graph = drop_dead_code(graph)
     require_quantized(graph)
-    graph = merge_equal_operators(rewrite(merge_equal_operators(graph), FORMS, blame))
-    graph = rewrite(graph, BY_KIND, blame)
+    graph = merge_equal_operators(rewrite(merge_equal_operators(graph), FORMS, blame, session))
+    graph = rewrite(graph, BY_KIND, blame, session)
     if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
-        graph = rewrite(graph, BY_KIND_WITH_LONE_AFFINE, blame)
+        graph = rewrite(graph, BY_KIND_WITH_LONE_AFFINE, blame, session)
     if reads_float_constant(graph):
-        graph = rewrite(graph, BY_KIND_WITH_LONE_CONSTANTS, blame)
+        graph = rewrite(graph, BY_KIND_WITH_LONE_CONSTANTS, blame, session)
     if any(operator.kind == "quantize" and operator.inputs[0] in graph.producers for operator in graph.operators):
-        graph = rewrite(graph, BY_KIND_WITH_ROUNDINGS, blame)
+        graph = rewrite(graph, BY_KIND_WITH_ROUNDINGS, blame, session)
     graph = separate_ends(arrange_products(refold(merge_equal_operators(graph))))
     graph = permute_moves(join_dimensions(graph), blame)
     require_integer(graph, blame)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType
+from tilewright.compiler.session import Session
 
 FIRST_VALUES = 64
 """Constants are compared by so many values first: few that differ have these in common."""
@@ -50,7 +51,8 @@ def joined(first: Replacement, second: Replacement) -> Replacement:
 class GraphView:
     """What a rule may ask about the graph around an operator. Everything before the operator is up to date."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, session: Session | None = None) -> None:
+        self.session = session or Session()
         self.opset = graph.opset
         self.inputs = frozenset(graph.inputs)
         self.outputs = frozenset(graph.outputs.values())
@@ -102,20 +104,21 @@ Rules = Mapping[str, tuple[Rule, ...]]
 """Operator kind → its rules, tried in order; those of `*` are tried on every operator, after its own."""
 
 
-def rewrite(graph: Graph, rules: Rules, blame: Blame = RAISING) -> Graph:
+def rewrite(graph: Graph, rules: Rules, blame: Blame = RAISING, session: Session | None = None) -> Graph:
     """The graph to which no rule applies any more, without dead code."""
+    session = session or Session()
     for _ in range(MAX_SWEEPS):
         graph = drop_dead_code(graph)
-        changed = _sweep(graph, rules, blame)
+        changed = _sweep(graph, rules, blame, session)
         if changed is None:
             return graph
         graph = changed
     raise CompileError(graph.name, "simplification does not come to an end")
 
 
-def _sweep(graph: Graph, rules: Rules, blame: Blame) -> Graph | None:
+def _sweep(graph: Graph, rules: Rules, blame: Blame, session: Session) -> Graph | None:
     """Try the rules once on every operator, in order; None when none applied."""
-    view = GraphView(graph)
+    view = GraphView(graph, session)
     aliases: dict[str, str] = {}
     kept: list[Operator] = []
     is_changed = False

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, REAL, Attribute, Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
+from tilewright.compiler.session import MemoScope, MemoStage
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.weights import constant_weights
@@ -37,9 +38,6 @@ ELEMENTWISE = (*BINARY, "clamp", "affine")
 
 ON_INTEGERS = (*BINARY, "rescale", "lookup")
 """Operators on quantised tensors that may become one table with the lookups before them."""
-
-MOST_TABLES = 1 << 10
-"""So many functions are kept with their tables."""
 
 MOST_OPERATORS = 64
 """The most operators that become one function. No activation function needs nearly as many."""
@@ -165,11 +163,9 @@ def _table(
     graph = _function(operators, leaf, reals, high - low + 1, view)
     if graph is None:
         return None
-    shape = graph.tensors[leaf].shape
-    key = _meaning(graph)
-    if key not in _KNOWN:
-        if len(_KNOWN) >= MOST_TABLES:
-            _KNOWN.clear()
+
+    def make() -> _Table:
+        shape = graph.tensors[leaf].shape
         given = np.broadcast_to(np.arange(low, high + 1), shape).astype(graph.tensors[leaf].dtype)
         with np.errstate(all="ignore"):
             results = run_graph_tensors(graph, {leaf: given})
@@ -180,8 +176,9 @@ def _table(
         for each in (table, real):
             if each is not None:
                 each.setflags(write=False)
-        _KNOWN[key] = table, real
-    table, real = _KNOWN[key]
+        return table, real
+
+    table, real = view.session.memo(_TABLES, _meaning(graph), make)
     return None if is_wide and table.ndim > 1 else (table, real)
 
 
@@ -241,7 +238,9 @@ def _function(
     return Graph("function", operators, types, constants, (leaf,), {}, view.opset)
 
 
-_KNOWN: dict[Hashable, tuple[NDArray[Any], NDArray[np.float64] | None]] = {}
+_Table = tuple[NDArray[Any], NDArray[np.float64] | None]
+
+_TABLES = MemoStage[_Table](1 << 10, MemoScope.ALL)
 """Tables, and what they were before rounding, by the meaning of their function.
 
 A recurrent network computes the same one in each of its steps.

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.session import MemoStage, SameObject, Session
 from tilewright.compiler.stripes.chain import Chain, chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
 from tilewright.compiler.stripes.proposal import POSSIBLE, StripeProposal, proposals
@@ -37,6 +38,9 @@ class MeasuredStripes:
     stripes: Stripes | None = None
 
 
+_CHAINS = MemoStage[MeasuredStripes | None](1_000)
+"""By what chains look like; None where nothing seems worth trying."""
+
 Recall = Callable[[NestProgram, Callable[[], MeasuredStripes]], MeasuredStripes]
 """What was found of a chain before; what the second finds now, if nothing was."""
 
@@ -47,11 +51,16 @@ def found_anew(chain: NestProgram, find: Callable[[], MeasuredStripes]) -> Measu
 
 
 def cut_chains(
-    program: NestProgram, machine: Machine, measure: Measure, recall: Recall = found_anew, effort: int = 1
+    program: NestProgram,
+    machine: Machine,
+    measure: Measure,
+    recall: Recall = found_anew,
+    effort: int = 1,
+    session: Session | None = None,
 ) -> NestProgram:
     """The program with chains in stripes where that pays, and a remark that says so; the same where it does not."""
     told = []
-    for chain, found in list(measured(program, machine, measure, recall, effort)):
+    for chain, found in list(measured(program, machine, measure, recall, effort, session)):
         if found.stripes is not None:
             program = in_stripes(replace(chain, program=program), found.stripes)
             told.append(f"{found.stripes} pass through {', '.join(nest.name for nest in chain.nests)}")
@@ -59,25 +68,30 @@ def cut_chains(
 
 
 def measured(
-    program: NestProgram, machine: Machine, measure: Measure, recall: Recall = found_anew, effort: int = 1
+    program: NestProgram,
+    machine: Machine,
+    measure: Measure,
+    recall: Recall = found_anew,
+    effort: int = 1,
+    session: Session | None = None,
 ) -> Iterator[tuple[Chain, MeasuredStripes]]:
     """The chains that may gain by stripes, with what was found of each; those that look alike are measured once."""
-    here: dict[Hashable, MeasuredStripes | None] = {}  # None: nothing seems worth trying
+    session = session or Session()
     for chain in chains(program, machine.lanes):
         own = alone(chain)
-        look = _look(own)
-        if look not in here:
-            tried = worth_trying(own, machine, effort)
-            find = partial(_best_of, own, tried, measure)
-            here[look] = recall(own.program, find) if tried else None
-        found = here[look]
+
+        def look_into(own: Chain = own) -> MeasuredStripes | None:
+            tried = worth_trying(own, machine, effort, session)
+            return recall(own.program, partial(_best_of, own, tried, measure)) if tried else None
+
+        found = session.memo(_CHAINS, (SameObject(machine), SameObject(recall), effort, _look(own)), look_into)
         if found is not None:
             yield chain, found
 
 
-def worth_trying(chain: Chain, machine: Machine, effort: int) -> list[StripeProposal]:
+def worth_trying(chain: Chain, machine: Machine, effort: int, session: Session | None = None) -> list[StripeProposal]:
     """As many proposals for a chain as an effort measures: the best that copy no edges, and then those that do."""
-    found = proposals(chain, machine)
+    found = proposals(chain, machine, session)
     again = [proposal for proposal in found if not proposal.stripes.copies_edges]
     copied = [proposal for proposal in found if proposal.stripes.copies_edges]
     return again[: MOST_TRIED[effort]] + copied[: MOST_COPIED[effort]]

@@ -11,6 +11,7 @@ from tilewright.compiler.graph.graph import ROW
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.transfer import home_of
+from tilewright.compiler.session import Session
 from tilewright.compiler.stripes.beside import StripePiece, cycles_beside
 from tilewright.compiler.stripes.chain import Chain, channel_loop, row_loop, trip_of, words_alive
 from tilewright.compiler.stripes.cut import Stripes, copy_of_rows, in_stripes, rows_of_stripes, shares
@@ -43,10 +44,10 @@ class StripeProposal:
     cycles: float
 
 
-def proposals(chain: Chain, machine: Machine) -> list[StripeProposal]:
+def proposals(chain: Chain, machine: Machine, session: Session | None = None) -> list[StripeProposal]:
     """The stripes that seem worth trying, the best first; none where nothing is to be gained."""
     try:
-        costs = _Costs(chain, machine)
+        costs = _Costs(chain, machine, session or Session())
     except CompileError:
         return []
     most = costs.one_by_one * (1 - POSSIBLE)
@@ -94,11 +95,11 @@ def _stripes(chain: Chain, channels: int | None, costs: _Costs) -> Iterator[Stri
 class _Costs:
     """What the nests of a chain stream. Raises CompileError for a chain that the machine cannot compute."""
 
-    def __init__(self, chain: Chain, machine: Machine) -> None:
+    def __init__(self, chain: Chain, machine: Machine, session: Session) -> None:
         self._chain = chain
         self._machine = machine
         program = chain.program
-        selector = Selector(machine, program)
+        selector = Selector(machine, program, session)
         names = {home_of(selector.transfers, program, tensor) for tensor in chain.inner}
         self.memory: Memory = machine.memories[min(names)]
         self._words = {nest.name: Busy(selector.cover(nest).words) for nest in chain.nests}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.space import NO_LOOP
+from tilewright.compiler.session import MemoStage
 from tilewright.compiler.tiling.cost import ExpectedCycles, expected_cycles
 from tilewright.compiler.tiling.options import TileSizes
 from tilewright.compiler.tiling.room import Room, too_small
@@ -88,8 +89,8 @@ def _tiles(shape: NestShape, choice: TileChoice) -> int:
     return prod(-(-extent // choice.sizes.get(loop, extent)) for loop, extent in extents(shape).items())
 
 
-KnownCuts = dict[Hashable, dict[int, Cuts]]
-"""By what nests are alike in, and by the taps from which windows are cut. All of one machine."""
+CUTS = MemoStage[Cuts](4_096)
+"""By machine, what nests are alike in, and the taps from which windows are cut."""
 
 
 @dataclass(frozen=True)
@@ -189,19 +190,17 @@ def candidates(
     machine: Machine,
     room: Mapping[str, Room],
     fraction: float,
-    known: dict[int, Cuts],
     around: Surroundings,
+    known: Callable[[int, Callable[[], Cuts]], Cuts],
 ) -> Candidates:
     """The tiles of a nest, of which one at a time may take all `room`, and two together about `fraction` of it each.
 
-    `known` are those of nests that are alike, by the taps from which windows are cut; what is missing is added. Raises
+    `known` gives the cuts of nests that are alike, by the taps from which windows are cut, or makes them. Raises
     TooSmall naming the layer, the memory, what is needed and what there is when nothing fits.
     """
     share = fraction if shape.cover.dot is not None else fraction * BESIDE
     for cut_from in (WIDE_WINDOW, 2) if shape.taps else (WIDE_WINDOW,):
-        if cut_from not in known:
-            known[cut_from] = Cuts.of(shape, machine, cut_from, around)
-        cuts = known[cut_from]
+        cuts = known(cut_from, partial(Cuts.of, shape, machine, cut_from, around))
         words, shared = cuts.words, cuts.shared
         is_possible = _all_within(words, {m: min(2 * fraction * r.free, r.most) for m, r in room.items()})
         if not is_possible.any():

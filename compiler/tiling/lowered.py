@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.cover import Step
+from tilewright.compiler.session import MemoStage, SameObject, Session
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.job import Constants, Content, NestJob, WholeTensor
@@ -23,26 +24,20 @@ MOST_OPERATIONS = 1 << 17
 """So many operations are remembered, of all nests together."""
 
 
-class LoweredNests:
-    """What was made for the nests of one machine so far. It changes nothing but the time."""
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, _Lowered] = {}
-        self._operations = 0  # that are remembered
-
-    def stages(self, job: NestJob, look: str, program: NestProgram, builder: TileBuilder) -> list[Stage]:
-        """The stages of a nest; `look` is equal for nests of which only names and values of tensors may differ."""
-        key = _key(job, look, builder)
-        known = self._known.get(key)
-        if known is not None:
-            return known.again(job, program.constants, builder)
-        first, lowering = len(builder.made), NestLowering(job, program, builder)
-        stages = list(lowering.stages())
-        if key is not None and self._operations < MOST_OPERATIONS:
-            made = [(name, builder.buffers[fresh]) for name, fresh in builder.made[first:]]
-            lowered = self._known[key] = _Lowered.of(job, stages, made, lowering.contents)
-            self._operations += sum(len(operations) for stage in lowered.stages for operations in stage)
-        return stages
+def lowered_stages(
+    job: NestJob, look: str, program: NestProgram, builder: TileBuilder, session: Session
+) -> list[Stage]:
+    """The stages of a nest; `look` is equal for nests of which only names and values of tensors may differ."""
+    key = _key(job, look, builder)
+    known = None if key is None else session.known(_LOWERED, key)
+    if known is not None:
+        return known.again(job, program.constants, builder)
+    first, lowering = len(builder.made), NestLowering(job, program, builder)
+    stages = list(lowering.stages())
+    if key is not None:
+        made = [(name, builder.buffers[fresh]) for name, fresh in builder.made[first:]]
+        session.keep(_LOWERED, key, _Lowered.of(job, stages, made, lowering.contents))
+    return stages
 
 
 @dataclass(frozen=True)
@@ -62,6 +57,10 @@ class _Lowered:
     made: tuple[_NestBuffer, ...]
     stages: tuple[tuple[tuple[TileOperation, ...], ...], ...]
     immediates: Mapping[str, Mapping[str, int]]  # by mnemonic, where they may differ from nest to nest
+
+    @property
+    def operations(self) -> int:
+        return sum(len(operations) for stage in self.stages for operations in stage)
 
     @staticmethod
     def of(
@@ -103,6 +102,9 @@ class _Lowered:
         return [Stage(*map(moved, stage)) for stage in self.stages]
 
 
+_LOWERED = MemoStage[_Lowered](MOST_OPERATIONS, renewed=False, weight=lambda lowered: lowered.operations)
+
+
 class _Fields:
     """The fields of operations with other immediates in place of those that they had."""
 
@@ -137,6 +139,7 @@ def _key(job: NestJob, look: str, builder: TileBuilder) -> Hashable:
     apart = _immediates(job)
     outside = list(job.fills)
     return (
+        SameObject(builder.machine),
         look,
         tuple(job.choice.sizes.items()),
         job.choice.points_outer,

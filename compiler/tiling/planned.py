@@ -1,42 +1,32 @@
-"""What plans for a machine have found, so that the plans after them need not find it again."""
+"""Plans of selections, each made with what those before it have found."""
 
 from __future__ import annotations
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.select.cover import Selection
-from tilewright.compiler.tiling.choice import KnownCuts
-from tilewright.compiler.tiling.lowered import LoweredNests
+from tilewright.compiler.session import MemoStage, SameObject, Session
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan
 from tilewright.compiler.tiling.planner import Planner
 
-
-class Planned:
-    """What plans for one machine have found, for others that follow, and what was made of them.
-
-    It changes nothing but the time.
-    """
-
-    def __init__(self) -> None:
-        self.lowered = LoweredNests()
-        self._cuts: KnownCuts = {}
-        self._last: Planner | None = None
-
-    def planner(self, selection: Selection, options: TilingOptions) -> Planner:
-        """A planner for a selection, that knows what the last one found if it was for the same selection."""
-        if self._last is None or self._last.selection is not selection:
-            self._last = Planner(selection, options, cuts=self._cuts)
-        return self._last.under(options)
+_PLANNERS = MemoStage[Planner](1)
+"""That of the selection that was planned last."""
 
 
-def without_room(selection: Selection, planned: Planned | None = None) -> tuple[CompileError, ...]:
+def planner_of(selection: Selection, options: TilingOptions, session: Session) -> Planner:
+    """A planner for a selection, that knows what the last one found if it was for the same selection."""
+    make = lambda: Planner(selection, options, session=session)  # noqa: E731
+    return session.memo(_PLANNERS, SameObject(selection), make).under(options)
+
+
+def without_room(selection: Selection, session: Session | None = None) -> tuple[CompileError, ...]:
     """The error of each nest that no tile fits, whatever stays on chip between the others."""
-    return tuple((planned or Planned()).planner(selection, TilingOptions(residency="none")).refusals())
+    return tuple(planner_of(selection, TilingOptions(residency="none"), session or Session()).refusals())
 
 
-def plan_tiles(selection: Selection, options: TilingOptions, planned: Planned | None = None) -> Plan:
+def plan_tiles(selection: Selection, options: TilingOptions, session: Session | None = None) -> Plan:
     """Begin with everything on chip, and take off the largest tensors until every nest has a tile that fits.
 
-    `planned`: what was found before. Raises CompileError when a nest finds none with nothing on chip.
+    What was found before is in `session`. Raises CompileError when a nest finds none with nothing on chip.
     """
-    return (planned or Planned()).planner(selection, options).plan()
+    return planner_of(selection, options, session or Session()).plan()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 
@@ -14,7 +14,8 @@ from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, 
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.select.within import nests_within
-from tilewright.compiler.tiling.choice import Candidates, KnownCuts, TileChoice, candidates
+from tilewright.compiler.session import SameObject, Session
+from tilewright.compiler.tiling.choice import CUTS, Candidates, Cuts, TileChoice, candidates
 from tilewright.compiler.tiling.kept_sums import sums_for_others
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
@@ -43,9 +44,9 @@ class Planner:
         selection: Selection,
         options: TilingOptions,
         around: Surroundings = IN_A_NETWORK,
-        cuts: KnownCuts | None = None,
+        session: Session | None = None,
     ) -> None:
-        """`cuts`: those of other programs for the same machine, whose nests may be alike; it gets those of this one."""
+        """`session` has what was found of other programs, whose nests may be alike."""
         self.selection = selection
         self._around = replace(around, most_arrays=options.arrays)
         self._machine = selection.machine
@@ -69,7 +70,7 @@ class Planner:
         self._shapes: dict[Hashable, NestShape] = {}  # by all that a shape follows from
         self._looks: dict[Hashable, str] = {}  # what it is like, by the same
         self._chosen: dict[Hashable, TileChoice] = {}  # by all that a choice follows from
-        self._cuts: KnownCuts = {} if cuts is None else cuts
+        self._session = session or Session()
 
     def under(self, options: TilingOptions) -> Planner:
         """The same planner with other options; what depends on the network alone is shared."""
@@ -229,8 +230,12 @@ class Planner:
     def candidates(self, position: int, residency: Residency) -> Candidates:
         """All tiles of a nest that are considered, and what the model expects of each."""
         shape, room = self._shape_and_room(position, residency)
-        known = self._cuts.setdefault((self._around, self._look(position, residency)), {})
-        return candidates(shape, self._machine, room, self._options.budget_fraction, known, self._around)
+        key = SameObject(self._machine), self._around, self._look(position, residency)
+
+        def known(cut_from: int, make: Callable[[], Cuts]) -> Cuts:
+            return self._session.memo(CUTS, (*key, cut_from), make)
+
+        return candidates(shape, self._machine, room, self._options.budget_fraction, self._around, known)
 
     def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:
         nest, memory = self._nests.nests[position], self._memory

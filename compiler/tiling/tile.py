@@ -17,6 +17,7 @@ from tilewright.compiler.nest.nest import Access
 from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.session import Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.choice import TileChoice
@@ -24,41 +25,41 @@ from tilewright.compiler.tiling.dram import DramTensors
 from tilewright.compiler.tiling.interleave import interleaved
 from tilewright.compiler.tiling.job import NestJob, WholeTensor
 from tilewright.compiler.tiling.kept_tables import without_second_loads
-from tilewright.compiler.tiling.lowered import LoweredNests
+from tilewright.compiler.tiling.lowered import lowered_stages
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.plan import Plan, memory_read, read_in_blocks
-from tilewright.compiler.tiling.planned import Planned, plan_tiles
+from tilewright.compiler.tiling.planned import plan_tiles
 from tilewright.compiler.tiling.residents import Fills, Residents
 from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined
 
 
-def tile(selection: Selection, options: TilingOptions | None = None, planned: Planned | None = None) -> TileProgram:
+def tile(selection: Selection, options: TilingOptions | None = None, session: Session | None = None) -> TileProgram:
     """Cut covered nests into tiles that fit the machine; raises CompileError naming the nodes when none do.
 
-    `planned`: what plans found before.
+    What plans found before is in `session`.
     """
-    planned = planned or Planned()
-    plan = plan_tiles(selection, options or TilingOptions(), planned)
-    return _Lowering(selection, plan, planned.lowered).program(range(len(selection.covers)))
+    session = session or Session()
+    plan = plan_tiles(selection, options or TilingOptions(), session)
+    return _Lowering(selection, plan, session).program(range(len(selection.covers)))
 
 
-def tile_part(selection: Selection, plan: Plan, positions: range, planned: Planned | None = None) -> TileProgram:
+def tile_part(selection: Selection, plan: Plan, positions: range, session: Session | None = None) -> TileProgram:
     """Some of the nests alone, cut as a plan says. It cannot run: what other nests leave on chip is taken as there."""
-    return _Lowering(selection, plan, (planned or Planned()).lowered).program(positions)
+    return _Lowering(selection, plan, session or Session()).program(positions)
 
 
 class _Lowering:
     """State of one program's lowering: where tensors are, and what has been built."""
 
-    def __init__(self, selection: Selection, plan: Plan, lowered: LoweredNests) -> None:
-        self._lowered = lowered
+    def __init__(self, selection: Selection, plan: Plan, session: Session) -> None:
+        self._session = session
         self._machine = selection.machine
         self._nests = selection.program
         self._covers = selection.covers
         self._plan = plan
-        selector = Selector(self._machine, self._nests)
+        selector = Selector(self._machine, self._nests, session)
         self._builder = TileBuilder(self._machine, selector.transfers)
         self._fills = Fills(selector, self._builder)
         self._dram = DramTensors(self._machine, self._nests, self._builder)
@@ -98,7 +99,7 @@ class _Lowering:
         first, following = Stage(), Stage()
         self._builder.sink = first.early
         job = self._job(position, following)
-        stages = self._lowered.stages(job, self._plan.looks[position], self._nests, self._builder)
+        stages = lowered_stages(job, self._plan.looks[position], self._nests, self._builder, self._session)
         stages[0].early[:] = [*first.early, *stages[0].early, *following.early]
         return stages
 

@@ -28,7 +28,6 @@ from tilewright.compiler.emission.ahead import NOTHING_AHEAD
 from tilewright.compiler.errors import DoesNotFit, TooLong
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
-from tilewright.compiler.partition.front import Front
 from tilewright.compiler.partition.parts import whole_network
 from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import read_source
@@ -36,6 +35,7 @@ from tilewright.compiler.pipeline import passes_of
 from tilewright.compiler.running import finisher_of
 from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.session import Session
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.planned import without_room as nests_without_room
 from tilewright.compiler.tiling.planner import Planner
@@ -148,7 +148,7 @@ def _without_program(selection: Selection, tiling: TilingOptions, wanted: Collec
 def selected(network: bytes, machine: Machine) -> Selection | None:
     """A network with the instructions of a machine; None if there is a node for which it has none."""
     options, source = Options(effort=0, cuts_chains=False, joins_columns=False), read_source(network)
-    made = Programs(source, machine, options, Front(), keeps_results=False).cover(whole_network(source)).made
+    made = Programs(source, machine, options, Session(), keeps_results=False).cover(whole_network(source)).made
     return made.value if made is not None and isinstance(made.value, Selection) else None
 
 

@@ -15,7 +15,7 @@ from tests.compiler.stripes.networks import before_stripes
 from tests.schedules.columns import cycles
 from tests.schedules.never_slower import model
 from tilewright.compiler.options import Options
-from tilewright.compiler.passes import STRIPES
+from tilewright.compiler.passes import STRIPES, PassContext
 from tilewright.compiler.pipeline import cycles_after
 from tilewright.compiler.stripes.chain import Chain, chains
 from tilewright.compiler.stripes.cut import in_stripes
@@ -47,7 +47,7 @@ def markdown(entries: tuple[tuple[str, str, str], ...]) -> str:
 def of_edges(name: str, isa: str) -> Iterator[str]:
     """A row for each chain that may gain, with the fewest cycles of each kind of stripes that `--effort 1` measures."""
     machine = load_machine(isa)
-    measure = partial(cycles_after, (STRIPES,), (), machine)
+    measure = partial(cycles_after, (STRIPES,), PassContext(machine, Options()))
     yield "| first layer of the chain | whole | edges computed again | edges copied |"
     yield "| --- | ---: | ---: | ---: |"
     for chain in chains(before_stripes(model(name), machine), machine.lanes):

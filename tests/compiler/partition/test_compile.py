@@ -22,11 +22,10 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.partition import compile as compile_module
 from tilewright.compiler.partition import faults, programs, source
 from tilewright.compiler.partition.compile import compile_partitioned
-from tilewright.compiler.partition.front import Front
 from tilewright.compiler.search import decide
-from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.session import Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.binary.partitioned_elf import partitioned_to_bytes
@@ -108,7 +107,7 @@ def test_of_parts_that_look_alike_one_is_searched(monkeypatch: pytest.MonkeyPatc
     assert len({tiles.layers[0].name for tiles in scheduled}) <= 3, "the others take over what was made of these"
     assert len(searched) <= 3 < sum(isinstance(each, NpuSegment) for each in together.segments)
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "second"))
-    monkeypatch.setattr(Alike, "recall", lambda *given: None)
+    monkeypatch.setattr(Session, "known", lambda *given: None)
     alone = compile_partitioned(model, machine)
     assert isinstance(alone, Partitioned)
     assert partitioned_to_bytes(alone) == partitioned_to_bytes(together)
@@ -133,10 +132,10 @@ def test_what_was_made_of_parts_is_freed_without_a_search_for_cycles(monkeypatch
 
 
 def test_for_another_machine_nothing_is_read_or_simplified(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, front = alternating(2), Front()
-    compile_partitioned(model, load_machine("tiny8"), Options(effort=0), front=front)
+    model, session = alternating(2), Session()
+    compile_partitioned(model, load_machine("tiny8"), Options(effort=0), session=session)
     counted = Counted(monkeypatch)
-    compile_partitioned(model, load_machine("base16"), Options(effort=0), front=front)
+    compile_partitioned(model, load_machine("base16"), Options(effort=0), session=session)
     assert set(counted.calls) == {"cover_graph", "compile_covered"}
 
 

@@ -26,6 +26,7 @@ from tilewright.compiler.search.decide import Known
 from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
+from tilewright.compiler.session import Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.binary.elf_writer import to_bytes
@@ -77,7 +78,7 @@ def remark(program: Program) -> str | None:
 
 def test_a_key_follows_from_machine_layers_and_options() -> None:
     def key(selection: Selection, options: Options) -> str:
-        return Known.of(selection, options).subject.key
+        return Known.of(selection, options, Session()).subject.key
 
     options = Options()
     own = key(one_convolution(OF), options)

@@ -19,6 +19,7 @@ from tilewright.compiler.select.compared import compared_sums
 from tilewright.compiler.select.read_sums import candidates, read_sums
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.within import nests_within
+from tilewright.compiler.session import Session
 from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.machine.machine import Machine
 
@@ -92,7 +93,7 @@ def test_what_somebody_else_reads_stays_whole() -> None:
     model = projection()
     model.graph.output.append(onnx.helper.make_tensor_value_info("second.q.dequantize.out", 1, None))
     nests = nests_of(onnx.shape_inference.infer_shapes(model))
-    sums = [found.nest.name for found in candidates(nests, from_accumulators())]
+    sums = [found.nest.name for found in candidates(nests, from_accumulators(), Session())]
     assert "second" not in sums
 
 

@@ -6,12 +6,11 @@ import numpy as np
 import onnx
 
 from tests.compiler.models import ModelBuilder, add_conv, rescaled
-from tilewright.compiler.errors import RAISING
 from tilewright.compiler.fitting import cover
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
-from tilewright.compiler.passes import STRIPES
+from tilewright.compiler.passes import STRIPES, PassContext
 from tilewright.compiler.pipeline import PASSES, compile_covered
 from tilewright.compiler.stripes.chain import Chain, is_chain
 from tilewright.isa.machine.machine import Machine
@@ -70,7 +69,7 @@ def before_stripes(model: onnx.ModelProto, machine: Machine, joins_columns: bool
     """The nests that the pass `stripes` gets."""
     value: Graph | NestProgram | bytes = model.SerializeToString()
     for step in PASSES.passes[: PASSES.position(STRIPES)]:
-        value = step.run(value, machine, Options(joins_columns=joins_columns), RAISING)
+        value = step.run(value, PassContext(machine, Options(joins_columns=joins_columns)))
     assert isinstance(value, NestProgram)
     return value
 
@@ -85,6 +84,6 @@ def any_chains(program: NestProgram) -> list[Chain]:
 def compiled_nests(program: NestProgram, machine: Machine) -> Program:
     """What the passes after `stripes` make of nests; raises CompileError where they do not fit."""
     options = Options(effort=0, verifies=True)
-    covered = cover(PASSES, PASSES.position(STRIPES) + 1, program, machine, options)
+    covered = cover(PASSES, PASSES.position(STRIPES) + 1, program, PassContext(machine, options))
     assert covered is not None
     return compile_covered(covered, options)

@@ -19,15 +19,16 @@ from tilewright.compiler.nest.products import Correction
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.diagonals import sum_own_channels
 from tilewright.compiler.select.selector import select
+from tilewright.compiler.session import Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling import lowered
+from tilewright.compiler.tiling import tile as tile_module
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.job import Content, NestJob
-from tilewright.compiler.tiling.lowered import LoweredNests
+from tilewright.compiler.tiling.lowered import lowered_stages
 from tilewright.compiler.tiling.nest_stages import NestLowering
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.place import InDram
-from tilewright.compiler.tiling.planned import Planned
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.files.loader import load_machine
@@ -50,13 +51,13 @@ def lowerings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def of_lowerings_alone(selection: Selection, options: TilingOptions | None = None) -> TileProgram:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lowered, "MOST_OPERATIONS", 0)
+        patch.setattr(Session, "known", lambda *given: None)
         return tile(selection, options)
 
 
-def assert_the_same(selection: Selection, planned: Planned, options: TilingOptions | None = None) -> None:
+def assert_the_same(selection: Selection, session: Session, options: TilingOptions | None = None) -> None:
     """What was made before changes nothing."""
-    assert tile(selection, options, planned) == of_lowerings_alone(selection, options)
+    assert tile(selection, options, session) == of_lowerings_alone(selection, options)
 
 
 def convolutions(seed: int, **differences: object) -> NetworkByHand:
@@ -81,12 +82,12 @@ def whole(network: NetworkByHand) -> NestProgram:
 @pytest.mark.parametrize("seed", slow_beyond(3, range(8)))
 def test_is_what_lowering_makes(name: str, seed: int) -> None:
     """The same network in three plans, and then another one, with what was made for all before."""
-    planned = Planned()
+    session = Session()
     for each in (seed, seed + 1):
         network, outputs = random_network(each, machine(name))
         selection = select(network.program(*outputs), machine(name))
         for options in (*OPTIONS, *OPTIONS):
-            assert_the_same(selection, planned, options)
+            assert_the_same(selection, session, options)
 
 
 def test_a_nest_that_is_like_another_is_not_lowered(lowerings: list[str]) -> None:
@@ -98,22 +99,22 @@ def test_a_nest_that_is_like_another_is_not_lowered(lowerings: list[str]) -> Non
 
 
 def test_nor_is_one_of_another_program(lowerings: list[str]) -> None:
-    planned = Planned()
-    tile(selection_of(whole(convolutions(0))), None, planned)
+    session = Session()
+    tile(selection_of(whole(convolutions(0))), None, session)
     lowerings.clear()
     other = selection_of(whole(convolutions(1, zero=5)))
-    made = tile(other, None, planned)
+    made = tile(other, None, session)
     assert lowerings == []
     assert made == of_lowerings_alone(other) and made.weights != tile(selection_of(whole(convolutions(0)))).weights
 
 
 def test_blocks_of_words_stay_within_a_bank(lowerings: list[str]) -> None:
-    of, planned = load_machine("dw16"), Planned()
+    of, session = load_machine("dw16"), Session()
     for seed in range(2):
         model = conv_model(np.random.default_rng(seed), 20, 20, group=20, kernel=3, size=9, pads=[1, 1, 1, 1])
         selection = select(sum_own_channels(of_model(model), of), of)
         lowerings.clear()
-        made = tile(selection, OPTIONS[1], planned)
+        made = tile(selection, OPTIONS[1], session)
         assert lowerings == ["conv"][seed:]
         assert any(buffer.is_in_bank for buffer in made.buffers.values())
         assert made == of_lowerings_alone(selection, OPTIONS[1])
@@ -137,7 +138,7 @@ def with_outside(nests: NestProgram, values: Mapping[str, int]) -> NestProgram:
 @pytest.mark.parametrize("values", [{"conv2": 7}, {"conv1": 0}, {"conv1": 0, "conv2": 7}], ids=str)
 def test_elements_outside_may_differ(of: Machine, values: Mapping[str, int]) -> None:
     for options in OPTIONS:
-        assert_the_same(select(with_outside(whole(convolutions(0)), values), of), Planned(), options)
+        assert_the_same(select(with_outside(whole(convolutions(0)), values), of), Session(), options)
 
 
 def a_job() -> tuple[NestJob, TileBuilder, NestProgram]:
@@ -145,11 +146,11 @@ def a_job() -> tuple[NestJob, TileBuilder, NestProgram]:
     asked: list[tuple[NestJob, TileBuilder, NestProgram]] = []
     with pytest.MonkeyPatch.context() as patch:
 
-        def noted(self: LoweredNests, job: NestJob, look: str, program: NestProgram, builder: TileBuilder) -> object:
+        def noted(job: NestJob, look: str, program: NestProgram, builder: TileBuilder, session: Session) -> object:
             asked.append((job, builder, program))
             return list(NestLowering(job, program, builder).stages())
 
-        patch.setattr(LoweredNests, "stages", noted)
+        patch.setattr(tile_module, "lowered_stages", noted)
         tile(selection_of(whole(convolutions(0))), OPTIONS[1])
     return asked[1]
 
@@ -237,9 +238,9 @@ def counted(changes: Sequence[Callable[[NestJob], NestJob]], monkeypatch: pytest
 
     job, builder, program = a_job()
     monkeypatch.setattr(lowered, "NestLowering", Counted)
-    known = LoweredNests()
+    session = Session()
     for each in (job, *(change(job) for change in changes)):
-        known.stages(each, "a look", program, builder)
+        lowered_stages(each, "a look", program, builder, session)
     return count
 
 
@@ -289,9 +290,9 @@ def test_some_are_always_lowered(change: Callable[[NestJob], NestJob], monkeypat
 
 def test_nests_that_look_otherwise_are_lowered(monkeypatch: pytest.MonkeyPatch, lowerings: list[str]) -> None:
     job, builder, program = a_job()
-    known, lowerings[:] = LoweredNests(), []
+    session, lowerings[:] = Session(), []
     for look in ("one", "other", "one"):
-        known.stages(job, look, program, builder)
+        lowered_stages(job, look, program, builder, session)
     assert lowerings == ["conv1", "conv1"]
 
 
@@ -301,14 +302,10 @@ def test_a_nest_that_reads_a_tensor_twice_is_not_like_one_that_reads_two() -> No
     second = network.rescale(first)
     output = network.add(network.add(second, second), network.add(first, second))
     for options in OPTIONS:
-        assert_the_same(selection_of(network.program(output)), Planned(), options)
+        assert_the_same(selection_of(network.program(output)), Session(), options)
 
 
 def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch, lowerings: list[str]) -> None:
-    monkeypatch.setattr(lowered, "MOST_OPERATIONS", 1)
+    monkeypatch.setattr(lowered, "_LOWERED", replace(lowered._LOWERED, most=1))
     tile(selection_of(whole(convolutions(0))), OPTIONS[1])
     assert lowerings == ["conv0", "conv1", "conv2", "conv3"]
-
-
-def test_what_is_known_belongs_to_one_compilation() -> None:
-    assert isinstance(Planned().lowered, LoweredNests) and Planned().lowered is not Planned().lowered

@@ -8,8 +8,9 @@ from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
+from tilewright.compiler.session import Session
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.planned import Planned
+from tilewright.compiler.tiling.planned import planner_of
 from tilewright.compiler.tiling.planner import Planner
 
 OTHERS = {
@@ -33,22 +34,22 @@ def decided(planner: Planner) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_a_plan_with_other_options_is_as_if_it_came_first(case: str) -> None:
-    selection, planned = two_layers(), Planned()
-    first = decided(planned.planner(selection, TilingOptions()))
-    other = decided(planned.planner(selection, OTHERS[case]))
+    selection, session = two_layers(), Session()
+    first = decided(planner_of(selection, TilingOptions(), session))
+    other = decided(planner_of(selection, OTHERS[case], session))
     assert other == decided(Planner(selection, OTHERS[case])) != first
-    assert decided(planned.planner(selection, TilingOptions())) == first
+    assert decided(planner_of(selection, TilingOptions(), session)) == first
 
 
 def test_what_was_found_for_a_selection_is_known_to_the_next_planner() -> None:
-    selection, planned = two_layers(), Planned()
-    first = planned.planner(selection, TilingOptions()).plan()
-    again = planned.planner(selection, TilingOptions()).plan()
+    selection, session = two_layers(), Session()
+    first = planner_of(selection, TilingOptions(), session).plan()
+    again = planner_of(selection, TilingOptions(), session).plan()
     assert all(one is other for one, other in zip(first.shapes, again.shapes, strict=True))
 
 
 def test_another_selection_has_a_planner_of_its_own() -> None:
-    planned = Planned()
-    planned.planner(two_layers(), TilingOptions()).plan()
+    session = Session()
+    planner_of(two_layers(), TilingOptions(), session).plan()
     larger = two_layers(size=40)
-    assert decided(planned.planner(larger, TilingOptions())) == decided(Planner(larger, TilingOptions()))
+    assert decided(planner_of(larger, TilingOptions(), session)) == decided(Planner(larger, TilingOptions()))

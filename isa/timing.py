@@ -45,7 +45,17 @@ def assembly_bytes(longest_bytes: int, bus_bytes: int) -> int:
 
 def memory_read(pipeline: Pipeline) -> int:
     """From the grant of a read to its word: one cycle, and those of registers on its way. Tables have none."""
-    return 1 + pipeline.memory_output + pipeline.select
+    return pipeline.request + 1 + pipeline.memory_output + pipeline.select
+
+
+def first_access(pipeline: Pipeline) -> int:
+    """From the start of an instruction to the first cycle in which it may ask for a word, but for weight rows."""
+    return 1 + pipeline.check
+
+
+def next_start(pipeline: Pipeline) -> int:
+    """From the cycle in which an instruction does its last to the first one in which its engine may take another."""
+    return pipeline.start
 
 
 # -- DMA engines -------------------------------------------------------------------------------------------------------

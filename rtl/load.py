@@ -18,7 +18,8 @@ from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, KeptInstruction, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.kept_bits import kept_bits
-from tilewright.rtl.nest import FormatWalk, NestWalker
+from tilewright.rtl.nest import FormatWalk
+from tilewright.rtl.nest_ahead import ChipWalker, NestAhead, chip_walker
 from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import write_members, write_ports
 from tilewright.rtl.runs import Bursts, RegionTable
@@ -174,7 +175,7 @@ class Packer(wiring.Component):
         self.engine = engine
         self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
-        self.walker = NestWalker(machine, [FormatWalk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
+        self.walker = chip_walker(machine, [FormatWalk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
         super().__init__(
             {
                 "halt": In(1),
@@ -209,7 +210,7 @@ class Packer(wiring.Component):
         self.build_next_instruction(m, walker, ends_word)
         return m
 
-    def build_emit(self, m: Module, walker: NestWalker, window: Window) -> Signal:
+    def build_emit(self, m: Module, walker: ChipWalker, window: Window) -> Signal:
         """Emit the next part of the word at the walker's address; returns that it is the word's last."""
         place, is_end = Signal(range(most_parts(self.machine, self.engine)), name="place"), Signal(name="is_end")
         part_bytes = Signal(range(self.bus_bytes + 1), name="part_bytes")
@@ -262,12 +263,20 @@ class Packer(wiring.Component):
             window.put_data.eq(beat.data),
         ]
 
-    def build_next_instruction(self, m: Module, walker: NestWalker, ends_word: Signal) -> None:
+    def build_next_instruction(self, m: Module, walker: ChipWalker, ends_word: Signal) -> None:
         m.d.comb += [
-            self.instruction.ready.eq(~self.is_packing | (ends_word & walker.last)),
             walker.bits.eq(self.instruction.payload.bits),
             walker.start.eq(self.instruction.valid & self.instruction.ready),
         ]
+        if isinstance(walker, NestAhead):  # it knows whose word it is, and takes the next instruction by itself
+            m.d.comb += [
+                walker.started_index.eq(self.instruction.payload.index),
+                self.instruction.ready.eq(walker.ready),
+                self.is_packing.eq(walker.valid),
+                self.packing.eq(walker.index),
+            ]
+            return
+        m.d.comb += self.instruction.ready.eq(~self.is_packing | (ends_word & walker.last))
         with m.If(self.instruction.ready):
             m.d.sync += [self.is_packing.eq(self.instruction.valid), self.packing.eq(self.instruction.payload.index)]
 

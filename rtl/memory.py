@@ -12,6 +12,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.machine.pipeline import Pipeline
+from tilewright.isa.timing import memory_read
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.block import WordBlock
 from tilewright.rtl.delay import delayed
@@ -34,9 +36,9 @@ class BankedMemory(wiring.Component):
 
     Every requester has a port of its own, in `read_ports` or `write_ports` in their order; privileged ones come first.
     Of a bank with one port they are reads that are privileged, then writes, which then all must be, then other reads.
-    A read granted in cycle t has its data in t+1, or as many cycles later as there are `registers` behind the banks and
-    `port_registers` in each port that reads, behind what chooses a bank; it sees the writes granted before t. While
-    `halt` is set nothing is granted.
+    A read granted in cycle t has its data in t+1, or as many cycles later as the `pipeline` has registers before and
+    behind the banks, and in each port that reads, behind what chooses a bank; it sees the writes granted before t.
+    While `halt` is set nothing is granted.
     """
 
     def __init__(
@@ -44,12 +46,10 @@ class BankedMemory(wiring.Component):
         memory: Memory,
         reads: Sequence[Requester],
         writes: Sequence[Requester],
-        registers: int = 0,
-        port_registers: int = 0,
+        pipeline: Pipeline = Pipeline(),  # noqa: B008, it is frozen
     ) -> None:
         self.memory = memory
-        self.registers = registers
-        self.port_registers = port_registers
+        self.pipeline = pipeline
         self.reads = tuple(reads)
         self.writes = tuple(writes)
         self.ways = 1 << (max((r.block for r in (*reads, *writes)), default=1) - 1).bit_length()
@@ -68,7 +68,7 @@ class BankedMemory(wiring.Component):
             return place
         m = Module()
         read, written = (max((r.block for r in each), default=1) for each in (self.reads, self.writes))
-        banks = [Bank(self.memory, self.ways, read, written, self.registers) for _ in range(self.memory.banks)]
+        banks = [Bank(self.memory, self.ways, read, written, self.pipeline) for _ in range(self.memory.banks)]
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
         if self.memory.has_one_port:
@@ -103,14 +103,15 @@ class BankedMemory(wiring.Component):
     ) -> None:
         for number, bank in enumerate(banks):
             m.d.comb += [bank.read.eq(grants[number].any()), bank.read_first.eq(first_places[number])]
+        cycles = memory_read(self.pipeline) - self.pipeline.select - 1  # until one of the banks is chosen, but one
         for port, requester in zip(self.read_ports, self.reads, strict=True):
             from_bank: Value = Const(0, 0)
             if len(banks) > 1:
                 from_bank = Signal(range(len(banks)), name=f"{requester.name}_from_bank", reset_less=True)
-                asked = delayed(m, self.bank_of(port.address), self.registers, f"{requester.name}_bank")
+                asked = delayed(m, self.bank_of(port.address), cycles, f"{requester.name}_bank")
                 m.d.sync += from_bank.eq(asked)
             chosen = _chosen([bank.read_data for bank in banks], from_bank)
-            m.d.comb += port.data.eq(delayed(m, chosen, self.port_registers, f"{requester.name}_data"))
+            m.d.comb += port.data.eq(delayed(m, chosen, self.pipeline.select, f"{requester.name}_data"))
 
     def build_writes(
         self, m: Module, banks: Sequence[Bank], grants: Sequence[Value], first_places: Sequence[Value]
@@ -179,12 +180,13 @@ class Bank(wiring.Component):
     Word `w` lies in row `w // ways` of way `w % ways`. `read_data` shows the words from `read_first` on the cycle after
     `read`: as many as the widest block that is `read`. Of the words from `write_first` on, those whose bit in
     `write_words` is set are written; there are as many as the widest block that is `written`. With one port, it reads
-    or writes in a cycle, and `read_first` and `write_first` are the same. With `registers` behind each way, `read_data`
-    is as many cycles later.
+    or writes in a cycle, and `read_first` and `write_first` are the same. With registers behind each way, `read_data`
+    is as many cycles later; with registers before them, all that it is asked for is.
     """
 
-    def __init__(self, memory: Memory, ways: int, read: int, written: int, registers: int = 0) -> None:
-        self.registers = registers
+    def __init__(self, memory: Memory, ways: int, read: int, written: int, pipeline: Pipeline) -> None:
+        self.registers = pipeline.memory_output
+        self.requests = pipeline.request
         self.word_bits = 8 * memory.word_bytes
         self.ports = memory.ports
         self.ways = ways
@@ -205,20 +207,23 @@ class Bank(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        reads, read_first = self.asked(m, self.read, False), self.asked(m, self.read_first)
+        written, write_first = self.asked(m, self.write_words, False), self.asked(m, self.write_first)
+        data = self.asked(m, self.write_data)
         first_way_read = Signal(range(max(2, self.ways)), reset_less=True)
-        m.d.sync += first_way_read.eq(delayed(m, self.way(self.read_first), self.registers, "first_way"))
+        m.d.sync += first_way_read.eq(delayed(m, self.way(read_first), self.registers, "first_way"))
         read_words = []
         for way in range(self.ways):
             storage = WordBlock(self.word_bits, self.rows, self.ports)
             m.submodules[f"way{way}"] = storage
             read, write = storage.read_port(), storage.write_port()
-            nth = self.way(way - self.write_first)  # of the words written, the one for this way
+            nth = self.way(way - write_first)  # of the words written, the one for this way
             m.d.comb += [
-                read.addr.eq(self.row(self.read_first, way)),
-                read.en.eq(self.read),
-                write.addr.eq(read.addr if self.ports == 1 else self.row(self.write_first, way)),
-                write.data.eq(self.written_word(nth)),
-                write.en.eq(self.write_words.bit_select(nth, 1)),
+                read.addr.eq(self.row(read_first, way)),
+                read.en.eq(reads),
+                write.addr.eq(read.addr if self.ports == 1 else self.row(write_first, way)),
+                write.data.eq(data.word_select(nth, self.word_bits) if self.words_written > 1 else data),
+                write.en.eq(written.bit_select(nth, 1)),
             ]
             read_words.append(delayed(m, read.data, self.registers, f"word_{way}"))
         for nth in range(self.words_read):
@@ -226,9 +231,9 @@ class Bank(wiring.Component):
             m.d.comb += self.read_data.word_select(nth, self.word_bits).eq(word)
         return m
 
-    def written_word(self, nth: Value) -> Value:
-        """The nth word that is written; any if there is no such word."""
-        return self.write_data.word_select(nth, self.word_bits) if self.words_written > 1 else self.write_data
+    def asked(self, m: Module, wanted: Signal, reset_less: bool = True) -> Value:
+        """What the bank is asked for, when it does it."""
+        return delayed(m, wanted, self.requests, f"asked_{wanted.name}", reset_less)
 
     def way(self, place: Value) -> Value:
         """The way that holds the word at a place of the bank; also differences of places, cyclically."""

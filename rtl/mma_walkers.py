@@ -20,6 +20,7 @@ from tilewright.rtl.delay import delayed
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.memory import bank_of
 from tilewright.rtl.nest import FormatWalk, NestWalker, is_outside
+from tilewright.rtl.nest_ahead import chip_walker, has_iteration
 
 
 class WeightReader(wiring.Component):
@@ -109,7 +110,7 @@ class VectorIssuer(wiring.Component):
         self.machine = machine
         self.engine = engine
         self.formats = machine.formats_of(engine)
-        self.walker = NestWalker(machine, [self.walk(position) for position in range(len(self.formats))])
+        self.walker = chip_walker(machine, [self.walk(position) for position in range(len(self.formats))])
         self.blocks = [format.destination.block for format in self.formats]
         self.has_mask = len(set(self.blocks)) > 1
         self.sums = machine.memories[self.formats[0].destination.memory]
@@ -149,11 +150,12 @@ class VectorIssuer(wiring.Component):
         m.submodules.walker = walker = self.walker
         accumulates, may_ask = Signal(name="accumulates", reset_less=True), Signal()
         asks = may_ask & ~walker.fault
+        is_there = self.is_active & has_iteration(walker)
         m.d.comb += [
             walker.start.eq(self.start),
             walker.bits.eq(self.bits),
             walker.step.eq(self.issues),
-            may_ask.eq(self.is_active & (~self.is_first_of_tile | self.build_tile_rules(m)) & ~self.halt),
+            may_ask.eq(is_there & (~self.is_first_of_tile | self.build_tile_rules(m)) & ~self.halt),
             self.fault.eq(may_ask & walker.fault),
             self.fault_address.eq(walker.fault_address),
             self.asks.eq(asks & ~self.waits_for_sums if self.may_wait_for_sums else asks),

@@ -278,13 +278,20 @@ class NestWalker(wiring.Component):
 
     def select(self, m: Module, target: Value, value_of: Callable[[FormatWalk], Value]) -> None:
         """Drive a signal with the value for the current instruction's format."""
-        if len(self.walks) == 1:
-            m.d.comb += target.eq(value_of(self.walks[0]))
-            return
-        with m.Switch(self.walk):
-            for position, walk in enumerate(self.walks):
-                with m.Case(position):
-                    m.d.comb += target.eq(value_of(walk))
+        select_of_walk(m, self.walks, self.walk, target, value_of)
+
+
+def select_of_walk(
+    m: Module, walks: Sequence[FormatWalk], walk: Value, target: Value, value_of: Callable[[FormatWalk], Value]
+) -> None:
+    """Drive a signal with the value for the one of several walks whose position is given."""
+    if len(walks) == 1:
+        m.d.comb += target.eq(value_of(walks[0]))
+        return
+    with m.Switch(walk):
+        for position, each in enumerate(walks):
+            with m.Case(position):
+                m.d.comb += target.eq(value_of(each))
 
 
 class _LoopState:

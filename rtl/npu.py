@@ -117,12 +117,12 @@ class Npu(wiring.Component):
         writes = [port for port in write_ports(self.machine) if port.memory == memory.name]
         readers, writers = [port.requester for port in reads], [port.requester for port in writes]
         has_tables = memory.name in self.machine.table_memories
-        built, pipeline = built_memory(self.machine, memory), self.machine.pipeline
+        built = built_memory(self.machine, memory)
         user = self.machine.looking_up(memory.name) if has_tables else None
         unit = (
             TableMemory(memory, writers, user.vector.lanes, self.machine.has_gated_clocks)
             if user
-            else BankedMemory(built, readers, writers, pipeline.memory_output, pipeline.select)
+            else BankedMemory(built, readers, writers, self.machine.pipeline)
         )
         m.submodules[memory.name] = restart(unit)
         m.d.comb += unit.halt.eq(self.halt_of(m, registers, memory.name))

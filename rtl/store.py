@@ -10,14 +10,15 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
-from tilewright.isa.timing import memory_read, word_parts
+from tilewright.isa.timing import memory_read, next_start, word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import BUFFERABLE, INCREMENTING, UNPRIVILEGED_DATA, WRITES, AddressRegister, axi_signature
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
-from tilewright.rtl.nest import FormatWalk, NestWalker
+from tilewright.rtl.nest import FormatWalk
+from tilewright.rtl.nest_ahead import ChipWalker, chip_walker, has_iteration
 from tilewright.rtl.outline import outlined
 from tilewright.rtl.ports import read_members, read_ports
 from tilewright.rtl.runs import Bursts, RegionTable
@@ -154,7 +155,7 @@ class Reader(wiring.Component):
     """Reads an instruction's words in order, each in parts of a beat's size, a part a read.
 
     As many parts as the engine's `beats` are read or being read and not `moved` on. Takes an instruction with `start`.
-    `is_free`: none is in hand, or its last read is granted in this cycle.
+    `is_free`: none is in hand, or its last read is granted in this cycle where `pipeline.start` allows that.
     """
 
     def __init__(self, machine: Machine, engine: Engine) -> None:
@@ -162,7 +163,7 @@ class Reader(wiring.Component):
         self.engine = engine
         self.formats = machine.formats_of(self.engine)
         self.bus_bytes = machine.dram.bus_bytes
-        self.walker = NestWalker(machine, [FormatWalk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
+        self.walker = chip_walker(machine, [FormatWalk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
         self.read = memory_read(machine.pipeline)
         super().__init__(
             {
@@ -187,12 +188,13 @@ class Reader(wiring.Component):
         m.submodules.parts = parts = Fifo(StoredPart(self.bus_bytes), most)
         is_active, asks, ends_word = Signal(name="is_active"), Signal(name="asks"), Signal(name="ends_word")
         held = Signal(range(most + 1), name="held")
+        is_done = ~is_active | (ends_word & walker.last)
         m.d.comb += [
-            asks.eq(is_active & (held < most) & ~self.halt),
+            asks.eq(is_active & has_iteration(walker) & (held < most) & ~self.halt),
             self.fault.eq(asks & walker.fault),
             self.fault_address.eq(walker.fault_address),
             self.is_refused.eq(asks & ~walker.fault & ~self.is_granted),
-            self.is_free.eq(~is_active | (ends_word & walker.last)),
+            self.is_free.eq(~is_active if next_start(self.engine.pipeline) else is_done),
             walker.bits.eq(self.instruction.bits),
             walker.start.eq(self.start),
             walker.step.eq(ends_word),
@@ -200,14 +202,14 @@ class Reader(wiring.Component):
         comes = delayed(m, self.is_granted, self.read - 1, "granted", reset_less=False)
         m.d.sync += [held.eq(held + self.is_granted - self.moved), parts.input.valid.eq(comes)]
         self.build_parts(m, walker, asks, ends_word, parts.input.payload)
-        with m.If(self.is_free):
+        with m.If(is_done):
             m.d.sync += is_active.eq(self.start)
         with m.If(self.start):
             m.d.sync += self.reading.eq(self.instruction.index)
         wiring.connect(m, parts.output, wiring.flipped(self.part))
         return m
 
-    def build_parts(self, m: Module, walker: NestWalker, asks: Signal, ends_word: Signal, part: data.View) -> None:
+    def build_parts(self, m: Module, walker: ChipWalker, asks: Signal, ends_word: Signal, part: data.View) -> None:
         """Ask for a word as often as it has parts; its data come `memory_read` later, and the part is cut out."""
         most = max(word_parts(moved_word_bytes(f, self.machine), self.bus_bytes) for f in self.formats)
         place, place_granted = Signal(range(most), name="place"), Signal(range(most), name="place_granted")

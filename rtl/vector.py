@@ -19,6 +19,7 @@ from tilewright.isa.timing import (
     can_be_refused,
     format_stages,
     memory_read,
+    next_start,
     vec_operands,
     vec_results,
     vec_stages,
@@ -42,7 +43,8 @@ from tilewright.rtl.interfaces import (
     index_bits,
 )
 from tilewright.rtl.layout import immediate_places, immediates_layout, instruction_view
-from tilewright.rtl.nest import NestWalker, whole_walk
+from tilewright.rtl.nest import whole_walk
+from tilewright.rtl.nest_ahead import ChipWalker, chip_walker, has_iteration
 from tilewright.rtl.outline import outlined
 from tilewright.rtl.parts import JoinedParts, build_part
 from tilewright.rtl.ports import read_members, write_members, write_ports
@@ -89,14 +91,15 @@ class VectorEngine(wiring.Component):
             whole_walk(format, operands_by_slot(vector_walk(format).sources, format.destination))
             for format in self.formats
         ]
-        m.submodules.walker = walker = NestWalker(self.machine, walks)
+        m.submodules.walker = walker = chip_walker(self.machine, walks)
         datapath = VectorDatapath(self.machine, self.engine)
         m.submodules.datapath = with_payload(self.machine, datapath)
         is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
         stages = self.engine.pipeline.halt
         got = [self.build_source(m, slot, walker, datapath, can_ask, issues) for slot in self.slots]
+        is_there = is_active & has_iteration(walker)
         m.d.comb += [
-            may_issue.eq(is_active & has_room & self.build_order(m, walker, issues) & ~self.halt),
+            may_issue.eq(is_there & has_room & self.build_order(m, walker, issues) & ~self.halt),
             can_ask.eq(may_issue & ~walker.fault),
             issues.eq(can_ask & Cat(got).all() if got else can_ask),
             walker.step.eq(issues),
@@ -110,12 +113,13 @@ class VectorEngine(wiring.Component):
         in_flight = self.operands + vec_stages(self.machine, self.engine)
         return clocked_in_flight(self.machine, m, issues, in_flight)
 
-    def build_start(self, m: Module, walker: NestWalker, is_active: Signal, issues: Signal) -> Signal:
+    def build_start(self, m: Module, walker: ChipWalker, is_active: Signal, issues: Signal) -> Signal:
         """Take an instruction when none is active or its last iteration issues; return its immediates in place."""
         starts, index = Signal(), Signal(index_bits(self.machine), reset_less=True)
         immediates, places = Signal(immediates_bits(self.formats), reset_less=True), immediate_places(self.formats)
+        is_done = ~is_active | (issues & walker.last)
         m.d.comb += [
-            self.instruction.ready.eq((~is_active | (issues & walker.last)) & ~self.halt),
+            self.instruction.ready.eq((~is_active if next_start(self.engine.pipeline) else is_done) & ~self.halt),
             starts.eq(self.instruction.valid & self.instruction.ready),
             walker.bits.eq(self.instruction.payload.bits),
             walker.start.eq(starts),
@@ -136,7 +140,7 @@ class VectorEngine(wiring.Component):
             m.d.sync += is_active.eq(0)
         return immediates
 
-    def build_fault_address(self, m: Module, walker: NestWalker) -> Value:
+    def build_fault_address(self, m: Module, walker: ChipWalker) -> Value:
         """That of the first bad operand, of an iteration that stays: which one it is may be known a cycle later."""
         if not self.engine.pipeline.halt:
             return walker.fault_address
@@ -146,7 +150,7 @@ class VectorEngine(wiring.Component):
             address = address | Mux(is_first, walker.address[slot], 0)
         return address
 
-    def build_order(self, m: Module, walker: NestWalker, issues: Signal) -> Value:
+    def build_order(self, m: Module, walker: ChipWalker, issues: Signal) -> Value:
         """Whether a result of the active instruction would come after all those issued before it.
 
         Bit n of a register says that the newest result comes in more than n cycles: more than one that issues now has.
@@ -164,7 +168,7 @@ class VectorEngine(wiring.Component):
         return is_behind
 
     def build_source(
-        self, m: Module, slot: int, walker: NestWalker, datapath: VectorDatapath, can_ask: Signal, issues: Signal
+        self, m: Module, slot: int, walker: ChipWalker, datapath: VectorDatapath, can_ask: Signal, issues: Signal
     ) -> Value:
         """Ask for a source until it is granted, and keep its word for the datapath; return whether it is there."""
         readers = {
@@ -200,7 +204,7 @@ class VectorEngine(wiring.Component):
         m.d.comb += getattr(datapath, f"source_{slot}").eq(word)
         return ~is_used | is_kept | is_granted
 
-    def build_taken(self, m: Module, name: str, slot: int, walker: NestWalker, came: Value) -> Value:
+    def build_taken(self, m: Module, name: str, slot: int, walker: ChipWalker, came: Value) -> Value:
         """Of words that came, what the datapath takes: all, or the part of each that the iteration is of."""
         parts, bits = self.engine.vector.parts, word_bits(self.machine, self.engine, name)
         if parts == 1:
@@ -215,7 +219,7 @@ class VectorEngine(wiring.Component):
         return part
 
     def build_element(
-        self, m: Module, name: str, slot: int, walker: NestWalker, word: Signal, came: Value, has_word: Signal
+        self, m: Module, name: str, slot: int, walker: ChipWalker, word: Signal, came: Value, has_word: Signal
     ) -> None:
         """Of a vector that is multiplied element by element, keep that of the row where the datapath takes it."""
         memory = self.machine.memories[name]
@@ -237,7 +241,7 @@ class VectorEngine(wiring.Component):
             m.d.sync += word[:bits].eq(element)
 
     def build_operands(
-        self, m: Module, walker: NestWalker, datapath: VectorDatapath, issues: Signal, immediates: Signal
+        self, m: Module, walker: ChipWalker, datapath: VectorDatapath, issues: Signal, immediates: Signal
     ) -> None:
         """What goes with the operands to the datapath's first stage."""
         m.d.comb += [
@@ -256,7 +260,7 @@ class VectorEngine(wiring.Component):
         """`value` of `cycles` cycles ago, which nothing looks at unless an iteration is in flight."""
         return delayed(m, value, cycles, name, domain=self.payload)
 
-    def build_lookups(self, m: Module, walker: NestWalker, datapath: VectorDatapath) -> None:
+    def build_lookups(self, m: Module, walker: ChipWalker, datapath: VectorDatapath) -> None:
         """Where the tables of the issued iteration begin, and the memories that they are in."""
         for slot, bits in table_address_bits(self.machine, self.engine).items():
             first = walker.address[_slot_name(slot)][:bits]
@@ -271,7 +275,7 @@ class VectorEngine(wiring.Component):
                 m.d.comb += port.enable.eq(getattr(datapath, f"lookup_{name}_enable"))
 
     def build_results(
-        self, m: Module, walker: NestWalker, datapath: VectorDatapath, issues: Signal, has_room: Signal
+        self, m: Module, walker: ChipWalker, datapath: VectorDatapath, issues: Signal, has_room: Signal
     ) -> None:
         """Write the oldest result; retire with an instruction's last; leave room for those that may have to wait."""
         address_bits = max(self.machine.memories[name].address_bits for name in self.targets)

@@ -9,16 +9,21 @@ import numpy as np
 import pytest
 
 from tests.bad_accesses import bad_accesses
-from tests.engines import array_of, store_of
+from tests.engines import array_of, load_of, store_of, vector_of
+from tests.generators import LIMITS, program_of
 from tests.pipelines import ALL_STAGES, one_port_with_stages, random_machine_with_stages
 from tests.rtl.faults import failed_goals
 from tests.test_simulator_equals_rtl import assert_equal, assert_same_counters, job, random_jobs
 from tilewright.isa import timing
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import make_instruction
 from tilewright.isa.machine.pipeline import Pipeline
 from tilewright.isa.program.faults import Fault, FaultCode
+from tilewright.isa.program.program import place_regions
+from tilewright.rtl.proof.load import load_engine
 from tilewright.rtl.proof.mma import mma_engine
+from tilewright.rtl.proof.nest_ahead import vector_iterations
 from tilewright.rtl.proof.ports import memory_ports, ported_memories
 from tilewright.rtl.proof.queues import dispatch
 from tilewright.rtl.proof.store import store_engine
@@ -43,6 +48,7 @@ def test_random_programs_on_random_machines(seed: int) -> None:
 def test_proofs_hold_with_stages() -> None:
     machine = one_port_with_stages()
     subjects = [dispatch(machine), mma_engine(machine, array_of(machine)), store_engine(machine, store_of(machine))]
+    subjects += [load_engine(machine, load_of(machine)), vector_iterations(machine, vector_of(machine))]
     subjects += [memory_ports(of) for of in ported_memories(machine)]
     assert [goal for subject in subjects for goal in failed_goals(subject)] == []
 
@@ -96,6 +102,24 @@ def test_a_register_between_product_and_sum_is_a_cycle_of_the_array() -> None:
     assert timing.mma_write(later.array) == timing.mma_write(base.array) + 1
     assert timing.mma_tile(later.array) == timing.mma_tile(base.array)
     assert timing.vec_write(later.format("mul")) == timing.vec_write(base.format("mul"))
+
+
+def test_what_a_bank_is_asked_for_takes_as_long_as_a_register_behind_it() -> None:
+    before, behind = (load_machine("tiny8", [f"pipeline.{key}=1"]) for key in ("request", "memory_output"))
+    assert timing.memory_read(before.pipeline) == timing.memory_read(behind.pipeline) == 2
+    assert timing.mma_write(before.array) == timing.mma_write(behind.array)
+
+
+@pytest.mark.parametrize(("keys", "cycles"), [((), 8), (("check",), 9), (("start",), 9), (("check", "start"), 10)])
+def test_when_the_next_instruction_starts(keys: tuple[str, ...], cycles: int) -> None:
+    """Eight words are written from the cycle after the start on: the next one starts with the eighth.
+
+    `check` lets the first word wait for a cycle; with `start`, the next instruction starts in the cycle after the last.
+    """
+    machine = load_machine("base16", [f"pipeline.{key}=1" for key in keys])
+    fill = make_instruction(machine.format("fill"), {"trip.k": 8, "y.k": 1})
+    started = simulate_cycles(program_of(machine, [fill, fill]), place_regions(LIMITS)).started
+    assert started[1] - started[0] == cycles
 
 
 def test_a_register_behind_tables_is_a_cycle_of_what_looks_up() -> None:

@@ -35,6 +35,7 @@ from tilewright.rtl.load import LoadEngine
 from tilewright.rtl.memory import BankedMemory
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.nest import FormatWalk, NestWalker
+from tilewright.rtl.nest_ahead import NestAhead
 from tilewright.rtl.ports import read_ports, write_ports
 from tilewright.rtl.registers import Registers, isa_hash_word
 from tilewright.rtl.runs import Bursts
@@ -89,7 +90,7 @@ def _(part: Registers) -> Hashable:
 
 @facts_of.register
 def _(part: BankedMemory) -> Hashable:
-    return part.memory, part.reads, part.writes, part.registers, part.port_registers
+    return part.memory, part.reads, part.writes, part.pipeline
 
 
 @facts_of.register
@@ -110,6 +111,11 @@ def _(part: NestWalker) -> Hashable:
         memories,
         tuple(_of_walk(walk) for walk in part.walks),
     )
+
+
+@facts_of.register
+def _(part: NestAhead) -> Hashable:
+    return facts_of(part.walker), index_bits(part.machine)
 
 
 def _of_walk(walk: FormatWalk) -> Hashable:

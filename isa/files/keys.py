@@ -99,6 +99,21 @@ PIPELINE_KEYS = {
         "Registers in each port that reads banks, behind the choice of one, before its reader's own; 0 if left out.",
         is_needed=False,
     ),
+    "request": Key(
+        WholeNumber(0, 1),
+        "Registers before each bank, for what it reads and writes of what is asked for; 0 if left out.",
+        is_needed=False,
+    ),
+    "check": Key(
+        WholeNumber(0, 1),
+        "Registers between what walks through an instruction, checks included, and its accesses; 0 if left out.",
+        is_needed=False,
+    ),
+    "start": Key(
+        WholeNumber(0, 1),
+        "Cycles after an instruction's last access in which its engine takes no other; 0 if left out.",
+        is_needed=False,
+    ),
     "table_output": Key(
         WholeNumber(0, 1),
         "Registers behind each memory of tables, before a lane computes with the element; 0 if left out.",

@@ -11,6 +11,9 @@ class Pipeline:
 
     memory_output: int = 0  # behind each bank, before one is chosen of several
     select: int = 0  # in each port that reads a memory, behind what chooses one of several banks
+    request: int = 0  # before each bank: what it reads and writes, chosen of those who ask
+    check: int = 0  # behind what walks through an instruction and checks its accesses, before these are asked for
+    start: int = 0  # before an engine takes an instruction: it does once none is active, as registered
     table_output: int = 0  # behind each memory of tables, before a lane computes with what it looked up
     multiply: int = 0  # of each product in a lane
     round_shift: int = 0  # of each rounded shift in a lane

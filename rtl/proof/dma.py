@@ -29,7 +29,7 @@ def address_side_goals(nets: SubmoduleNets) -> list[Goal]:
 
 
 class DmaEngine:
-    """A DMA engine in which one part, `walking`, walks the words of instructions while `is_active` is set in it."""
+    """A DMA engine in which one part, `walking`, walks the words of instructions while its net `is_active` is set."""
 
     def __init__(self, engine: LoadEngine | StoreEngine, walking: str, is_active: str) -> None:
         self.machine = engine.machine

@@ -11,6 +11,7 @@ from tilewright.rtl.proof.bursts import bursts_of
 from tilewright.rtl.proof.load import load_engine
 from tilewright.rtl.proof.mma import mma_engine
 from tilewright.rtl.proof.nest import vector_addresses
+from tilewright.rtl.proof.nest_ahead import vector_iterations
 from tilewright.rtl.proof.result import Subject
 from tilewright.rtl.proof.store import store_engine
 from tilewright.rtl.proof.vector import joined_parts, kept_elements
@@ -35,7 +36,7 @@ def subjects_of(machine: Machine, engine: Engine) -> Iterator[Subject]:
 def _of_vector(machine: Machine, engine: Engine) -> Iterator[Subject]:
     formats = machine.formats_of(engine)
     if formats:
-        yield vector_addresses(machine, engine)
+        yield vector_iterations(machine, engine) if engine.pipeline.check else vector_addresses(machine, engine)
     if engine.vector.parts > 1 or any(format.statement.dot is not None for format in formats):
         yield kept_elements(machine, engine)
     if engine.vector.parts > 1:

@@ -10,11 +10,13 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.rtl.load import LoadEngine, is_packed
+from tilewright.rtl.nest_ahead import NestAhead
 from tilewright.rtl.proof.bytes import cursor_goals
 from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.kept import keeps_fields, restored
-from tilewright.rtl.proof.nest import in_one_bank, walker_claims
+from tilewright.rtl.proof.nest import in_one_bank
+from tilewright.rtl.proof.nest_ahead import checks, chip_walker_claims
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
@@ -32,7 +34,7 @@ def load_engine(machine: Machine, engine: Engine) -> Subject:
         "load: has room for what it asks for": unit.room_goals,
         "load: retires only what it started": unit.retire_goals,
     }
-    walker = walker_claims(unit.engine.packer.walker, "load words", "packer.walker.")
+    walker = chip_walker_claims(unit.engine.packer.walker, "load words", "packer.walker.")
     return Subject(
         netlist(unit.engine, without=CUT, forgetful=("packer.beats", "packing_queue")),
         [*walker, *claims_of_whole(claims)],
@@ -97,7 +99,7 @@ class _LoadEngine(DmaEngine):
         walker, moves, is_end = packer.part("walker"), nets.moves("packer.part"), self.is_end(nets)
         payload = packer.part("part__payload")
         window, formed = packer.at("window.data"), packer.at("part__payload.data")
-        given = [self.is_known(nets), self.is_inside(nets)]
+        given = [self.is_known(nets), self.is_inside(nets), *checks(self.engine.packer.walker, walker)]
         has_bytes = z3.UGE(packer.natural("window.count"), self.part_bytes(nets))
         following = z3.If(moves, z3.If(is_end, number(0), self.place(nets) + 1), self.place(nets))
         walking = Walking(
@@ -121,7 +123,21 @@ class _LoadEngine(DmaEngine):
             Goal("take", [], packer.holds("window.takes") == moves),
             Goal("take bytes", given, packer.natural("window.take") == self.part_bytes(nets)),
             Goal("queue", [], nets.moves("packing_queue.output") == walker.holds("start")),
-            *walking.goals(given),
+            *self.walking_goals(nets, walking, given),
+        ]
+
+    def walking_goals(self, nets: SubmoduleNets, walking: Walking, given: list[z3.BoolRef]) -> list[Goal]:
+        """What walks ahead takes instructions by itself: the packer need not know of them, but of their words."""
+        if not isinstance(self.engine.packer.walker, NestAhead):
+            return walking.goals(given)
+        walker, steps = walking.walker, walking.steps
+        takes = z3.And(walker.holds("start") == walking.starts, walker.at("bits") == walking.bits)
+        return [
+            Goal("take", given, z3.Implies(walking.starts, takes)),
+            Goal("index", [], walker.at("started_index") == nets.at("packing_queue.output__payload.index")),
+            Goal("step", given, walker.holds("step") == steps),
+            Goal("only what is there", given, z3.Implies(steps, walker.holds("valid"))),
+            Goal("only when ready", given, z3.Implies(walking.starts, walker.holds("ready"))),
         ]
 
     def inside_goal(self, nets: SubmoduleNets, position: int, moves: z3.BoolRef) -> Goal:
@@ -130,7 +146,9 @@ class _LoadEngine(DmaEngine):
         address = nets.natural("packer.part__payload.address")
         is_format = self.is_format(nets, "packer.walker.walk", position)
         kept = self.is_format(nets, "packer.part__payload.format", position)
-        return Goal(f"inside of {format.mnemonic}", [moves, is_format], z3.And(kept, in_one_bank(address, memory, 1)))
+        given = checks(self.engine.packer.walker, nets.part("packer.walker"))
+        inside = z3.And(kept, in_one_bank(address, memory, 1))
+        return Goal(f"inside of {format.mnemonic}", [*given, moves, is_format], inside)
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
@@ -188,6 +206,22 @@ class _LoadEngine(DmaEngine):
     def goes_somewhere(self, nets: SubmoduleNets) -> z3.BoolRef:
         return z3.Or(*(self.goes_to(nets, memory) for memory in self.engine.memories))
 
+    def packing(self, nets: SubmoduleNets, cycle: int) -> list[z3.BoolRef]:
+        """Where instructions are whose words are formed: one, or those in the places of what walks ahead."""
+        if not isinstance(self.engine.packer.walker, NestAhead):
+            return [nets.holds("packer.is_packing", cycle)]
+        walker = nets.part("packer.walker")
+        current = z3.And(walker.holds("valid", cycle), walker.holds("last", cycle))
+        second = z3.And(walker.holds("has_second", cycle), walker.holds("second.last", cycle))
+        return [walker.holds("is_walking", cycle), current, second]
+
+    def order(self, nets: SubmoduleNets, cycle: int) -> list[z3.BoolRef]:
+        """A second iteration is behind a first one, as is proved of what walks ahead."""
+        if not isinstance(self.engine.packer.walker, NestAhead):
+            return []
+        walker = nets.part("packer.walker")
+        return [z3.Implies(walker.holds("has_second", cycle), walker.holds("valid", cycle))]
+
     # -- what is in hand ---------------------------------------------------------------------------------------------
 
     def room_goals(self, nets: SubmoduleNets) -> list[Goal]:
@@ -226,13 +260,14 @@ class _LoadEngine(DmaEngine):
 
         def in_hand(cycle: int) -> list[z3.BoolRef | z3.BitVecRef]:
             last = z3.And(nets.holds("writer.is_held", cycle), nets.holds("writer.held.is_last", cycle))
-            return [nets.natural("packing_queue.level", cycle), nets.holds("packer.is_packing", cycle), last]
+            return [nets.natural("packing_queue.level", cycle), *self.packing(nets, cycle), last]
 
         def counted(cycle: int) -> z3.BoolRef:
-            waiting, packing, last = in_hand(cycle)
-            total = waiting + one_if(packing) + one_if(last)
+            waiting, *others = in_hand(cycle)
+            total = sum(map(one_if, others), waiting)
             started = nets.natural("started", cycle)
-            return z3.And(started == total, z3.ULE(started, self.engine.engine.dma.contexts))
+            bounded = z3.And(started == total, z3.ULE(started, self.engine.engine.dma.contexts))
+            return z3.And(bounded, *self.order(nets, cycle))
 
         starts = nets.moves("instruction")
         taken, entry = nets.at("instruction__payload.bits"), nets.at("packing_queue.input__payload.bits")

@@ -17,6 +17,7 @@ from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.in_flight import in_flight, in_flight_goals
 from tilewright.rtl.proof.nest import bank_of, in_one_bank, walker_claims
+from tilewright.rtl.proof.nest_ahead import checks, chip_walker_claims, in_order, walks
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import natural, number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
@@ -42,7 +43,7 @@ def mma_engine(machine: Machine, engine: Engine) -> Subject:
         netlist(unit.engine, without=array_names(machine, engine)),
         [
             *walker_claims(unit.engine.tiles.walker, "mma w", "tiles.walker."),
-            *walker_claims(unit.engine.vectors.walker, "mma a and c", "vectors.walker."),
+            *chip_walker_claims(unit.engine.vectors.walker, "mma a and c", "vectors.walker."),
             *claims_of_whole(claims),
         ],
     )
@@ -101,16 +102,20 @@ class _MatrixEngine:
             self.in_bank_of_sums(walker, walker.signed("address_c")),
         )
         issues = z3.And(asks, nets.holds("a__granted"))
-        known = self.knows_format(nets, 0)
+        known, given = self.knows_format(nets, 0), self.checks(nets)
         return [
             Goal("reset", [nets.run.starts_from_reset()], known),
             Goal("a format of its own", [known], self.knows_format(nets, 1)),
-            Goal("address", [known, asks], nets.natural("a__address") == walker.signed("address_a")),
-            Goal("inside", [known, asks], z3.And(vectors.holds("is_active"), good)),
+            Goal("address", [known, asks, *given], nets.natural("a__address") == walker.signed("address_a")),
+            Goal("inside", [known, asks, *given], z3.And(vectors.holds("is_active"), good)),
             Goal("issue", [], vectors.holds("issues") == issues),
-            Goal("fault", [known, vectors.holds("fault")], z3.And(vectors.holds("is_active"), z3.Not(good))),
+            Goal("fault", [known, *given, vectors.holds("fault")], z3.And(vectors.holds("is_active"), z3.Not(good))),
             *self.walking(nets, "vectors", issues).goals([]),
+            *in_order(self.engine.vectors.walker, walker, partial(vectors.holds, "is_active")),
         ]
+
+    def checks(self, nets: SubmoduleNets) -> list[z3.BoolRef]:
+        return checks(self.engine.vectors.walker, nets.part("vectors").part("walker"))
 
     def tile_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """At most one tile is begun whose first vector has not issued; that issues when the weights are on their way.
@@ -201,7 +206,7 @@ class _MatrixEngine:
         is_written = z3.And(nets.holds(f"is_{writing}"), works)
         return [
             Goal("issue", [], nets.holds(f"is_{first}", 1) == issues),
-            Goal("what issues", [issues, self.knows_format(nets, 0)], entered),
+            Goal("what issues", [issues, self.knows_format(nets, 0), *self.checks(nets)], entered),
             *in_flight_goals(self.machine, nets, self.chain),
             Goal("passed on", [self.in_flight(nets)], self.passed_on(nets)),
             Goal("read", [], nets.holds("c_read__valid") == is_read),
@@ -265,7 +270,9 @@ class _MatrixEngine:
     def knows_format(self, nets: SubmoduleNets, cycle: int) -> z3.BoolRef:
         """The number that the walker of vectors has for its instruction is that of a format."""
         count, walker = len(self.engine.formats), nets.part("vectors").part("walker")
-        return z3.ULT(walker.natural("walk", cycle), count) if count > 1 else z3.BoolVal(True)
+        if count == 1:
+            return z3.BoolVal(True)
+        return z3.And(*(z3.ULT(walk, count) for walk in walks(self.engine.vectors.walker, walker, cycle)))
 
     def in_bank_of_sums(self, walker: SubmoduleNets, address: z3.BitVecRef) -> z3.BoolRef:
         """Some bank holds all sums of the instruction's block."""

@@ -10,6 +10,8 @@ import z3
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import BYTE, Memory
+from tilewright.isa.machine.pipeline import Pipeline
+from tilewright.isa.timing import memory_read
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.memory import BankedMemory, Requester
 from tilewright.rtl.ports import MemoryPort, built_memory, read_ports, write_ports
@@ -27,14 +29,14 @@ class PortedMemory:
     memory: Memory
     reads: tuple[Requester, ...]
     writes: tuple[Requester, ...]
-    registers: int = 0  # behind its banks
-    port_registers: int = 0  # behind the choice of one
+    pipeline: Pipeline = Pipeline()  # registers before and behind its banks
 
     @property
     def key(self) -> Hashable:
         """Those with equal keys have the same ports, but for the width of their words."""
         memory = self.memory
-        sizes = memory.depth, memory.banks, memory.ports, memory.interleave, self.registers, self.port_registers
+        registers = memory_read(self.pipeline), self.pipeline.select
+        sizes = memory.depth, memory.banks, memory.ports, memory.interleave, *registers
         return *sizes, self.reads, self.writes
 
     @property
@@ -58,8 +60,7 @@ def ported_memories(machine: Machine) -> list[PortedMemory]:
             built_memory(machine, memory),
             requesters(read_ports(machine), memory),
             requesters(write_ports(machine), memory),
-            machine.pipeline.memory_output,
-            machine.pipeline.select,
+            machine.pipeline,
         )
         for memory in machine.memories.values()
     ]
@@ -112,8 +113,8 @@ def _turn_goals(count: int, privileged: int, nets: SubmoduleNets) -> list[Goal]:
 def memory_ports(ported: PortedMemory) -> Subject:
     """A memory around its banks, with words of one byte: the width of words is nowhere but in their data."""
     memory = dataclasses.replace(ported.memory, element=BYTE, width=1)
-    unit = BankedMemory(memory, ported.reads, ported.writes, ported.registers, ported.port_registers)
-    ports = _Ports(memory, ported.reads, ported.writes, ported.registers, ported.port_registers)
+    unit = BankedMemory(memory, ported.reads, ported.writes, ported.pipeline)
+    ports = _Ports(memory, ported.reads, ported.writes, ported.pipeline)
     sides = {"reads": (ported.reads, ports.read_goals), "writes": (ported.writes, ports.write_goals)}
     claims = {f"{memory.name}: {side} go to one bank each": goals for side, (ports, goals) in sides.items() if ports}
     if memory.has_one_port:
@@ -129,8 +130,7 @@ class _Ports:
     memory: Memory
     reads: tuple[Requester, ...]
     writes: tuple[Requester, ...]
-    registers: int
-    port_registers: int
+    pipeline: Pipeline
 
     def is_at(self, nets: SubmoduleNets, port: str, bank: int) -> z3.BoolRef:
         """A port asks for words of a bank."""
@@ -207,9 +207,9 @@ class _Ports:
         for bank in range(self.memory.banks):
             goals += [] if self.memory.has_one_port else self.turn_goals(nets, ports, bank)
             unit = nets.part(f"bank{bank}")
+            read = memory_read(self.pipeline)
             for port in ports:
-                comes = unit.at("read_data", 1 + self.registers)
-                data = nets.at(f"{port}__data", 1 + self.registers + self.port_registers)
+                data, comes = nets.at(f"{port}__data", read), unit.at("read_data", read - self.pipeline.select)
                 same = data == z3.Extract(data.size() - 1, 0, comes)
                 served = z3.And(unit.holds("read"), unit.natural("read_first") == self.place(nets, port, bank), same)
                 goals.append(Goal("word", [*given, self.grants(nets, port, bank)], served))

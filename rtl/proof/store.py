@@ -10,10 +10,12 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.dma import chip_operand, moved_word_bytes
 from tilewright.isa.timing import memory_read
+from tilewright.rtl.nest_ahead import NestAhead
 from tilewright.rtl.proof.bytes import byte, cursor_goals
 from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole
-from tilewright.rtl.proof.nest import in_one_bank, walker_claims
+from tilewright.rtl.proof.nest import in_one_bank
+from tilewright.rtl.proof.nest_ahead import checks, chip_walker_claims, in_order
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.responses import retire_goals
@@ -36,7 +38,7 @@ def store_engine(machine: Machine, engine: Engine) -> Subject:
     return Subject(
         netlist(unit.engine, without=CUT, forgetful=("reader.parts",)),
         [
-            *walker_claims(unit.engine.reader.walker, "store words", "reader.walker."),
+            *chip_walker_claims(unit.engine.reader.walker, "store words", "reader.walker."),
             *claims_of_whole(claims),
             *claims_of_whole({"store: retires only what it started": partial(retire_goals, unit.flight.contexts)}, BUS),
         ],
@@ -45,7 +47,8 @@ def store_engine(machine: Machine, engine: Engine) -> Subject:
 
 class _StoreEngine(DmaEngine):
     def __init__(self, engine: StoreEngine) -> None:
-        super().__init__(engine, "reader", "is_active")
+        is_there = "walker.valid" if isinstance(engine.reader.walker, NestAhead) else "is_active"
+        super().__init__(engine, "reader", is_there)
         self.engine = engine
         self.flight = engine.engine.dma
 
@@ -61,14 +64,15 @@ class _StoreEngine(DmaEngine):
         reader = nets.part("reader")
         walker = reader.part("walker")
         granted, goals = z3.BoolVal(False), []
+        given = checks(self.engine.reader.walker, walker)
         for name in self.engine.memories:
             port, memory = f"read_{name}", self.machine.memories[name]
             asks, address = nets.holds(f"{port}__valid"), nets.natural(f"{port}__address")
             granted = z3.Or(granted, z3.And(asks, nets.holds(f"{port}__granted")))
             of_memory = z3.And(reader.holds("is_active"), self.is_from(nets, "reader.walker.walk", name))
             goals += [
-                Goal(f"address of {name}", [asks], z3.And(address == walker.signed("address_word"), of_memory)),
-                Goal(f"inside {name}", [asks], in_one_bank(walker.signed("address_word"), memory, 1)),
+                Goal(f"address of {name}", [*given, asks], z3.And(address == walker.signed("address_word"), of_memory)),
+                Goal(f"inside {name}", [*given, asks], in_one_bank(walker.signed("address_word"), memory, 1)),
                 Goal(
                     f"data of {name}", [self.is_from(nets, "reader.format_granted", name)], self.data_comes(nets, name)
                 ),
@@ -98,6 +102,7 @@ class _StoreEngine(DmaEngine):
             Goal("data follow", [], reader.holds("parts.input__valid", comes) == granted),
             Goal("fault", [fault], z3.And(reader.holds("is_active"), walker.holds("fault"), z3.Not(granted))),
             *walking.goals([]),
+            *in_order(self.engine.reader.walker, walker, partial(reader.holds, "is_active")),
         ]
 
     def data_comes(self, nets: SubmoduleNets, name: str) -> z3.BoolRef:

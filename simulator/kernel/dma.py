@@ -38,6 +38,7 @@ def start_store(m, d, code, q, i):
     d.reader_active = 1
     d.reader_instruction = i
     d.word = first_place(m, code, i, DMA_WORD)
+    d.wait_cycles = d.first_access - 1
     begin_walk(m, q, d.at_words)
 
 
@@ -95,7 +96,7 @@ def step_load(m, d, code, q, t, is_port_asked):
     was_active = d.active
     bursts = d.burst_count
     beats = 0 if is_port_asked else ask_burst(m, d, code, q)
-    e.can_take = in_hand < d.contexts and (not was_active or not d.active)
+    e.can_take = in_hand < d.contexts and (not was_active or (not d.active and not d.next_start))
     was_held = d.writer_held
     is_written = was_held and takes_write(m, q, d.writer_port, t)
     if is_written:
@@ -180,7 +181,7 @@ def take_beat(m, d, q):
 @part_of_kernel
 def ask_word(m, d, q):
     """The reader's request for a word; whether it has one."""
-    asks = d.reader_active and d.part_count < d.beats
+    asks = d.reader_active and d.part_count < d.beats and not d.wait_cycles
     q[m.at_ask + d.requester] = port_of(m, q, d.word) if asks else -1
     q[m.at_grant + d.requester] = 0
     return asks
@@ -193,6 +194,7 @@ def step_store(m, d, code, q, t):
     in_hand = e.started - e.completed
     is_asking = q[m.at_ask + d.requester] >= 0
     is_granted = q[m.at_grant + d.requester]
+    was_active = d.reader_active or d.active
     bursts, parts = d.burst_count, d.part_count
     forms = form_beat(m, d, q, t) if bursts > 0 else 0
     if parts > 0:
@@ -201,7 +203,11 @@ def step_store(m, d, code, q, t):
         address_burst(m, d, code, q, burst_bytes(m, d.run_at, d.run_left))
     if is_granted:
         grant_read(m, d, code, q, t)
-    e.can_take = in_hand < d.contexts and not d.reader_active and not d.active
+    is_done = not d.reader_active and not d.active
+    e.can_take = in_hand < d.contexts and is_done and not (was_active and d.next_start)
+    if d.wait_cycles:
+        d.wait_cycles -= 1
+        m.has_progress = 1
     e.activity = -1
     if is_granted or forms:
         e.activity = BUSY

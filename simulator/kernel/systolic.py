@@ -146,7 +146,7 @@ def step_systolic(m, a, code, q, t, is_granted):
         tiles = code[a.instruction, GROUP]
         if a.vector_tile == tiles and a.weight_tile == tiles:
             a.active = 0
-            e.can_take = is_granted
+            e.can_take = is_granted and not a.next_start
     if a.c_write_port >= 0:
         slot = a.slot
         a.in_flight -= 1

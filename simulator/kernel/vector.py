@@ -26,6 +26,7 @@ def start_vector(m, v, code, q, i):
     v.iterations_left = code[i, ITERATIONS]
     v.group_left = code[i, GROUP]
     v.granted = 0
+    v.wait_cycles = v.first_access - 1
     for k in range(v.sources + 1):
         q[v.at_source_word + k] = first_place(m, code, i, k)
     begin_walk(m, q, v.at_walk)
@@ -34,7 +35,7 @@ def start_vector(m, v, code, q, i):
 @part_of_kernel
 def may_issue(m, v, code, t):
     """There is room for a result, and one of this instruction would not overtake those before it."""
-    if not v.active or v.refusable_count >= code[v.instruction, RESULT_LIMIT]:
+    if not v.active or v.wait_cycles or v.refusable_count >= code[v.instruction, RESULT_LIMIT]:
         return False
     return t + code[v.instruction, TO_WRITE] > v.newest_ready
 
@@ -58,6 +59,9 @@ def step_vector(m, v, code, q, t):
     e = m.engines[v.number]
     e.can_take = not v.active
     e.activity = STALL_PORT if v.active else -1
+    if v.wait_cycles:
+        v.wait_cycles -= 1
+        m.has_progress = 1
     if v.result_count:
         m.has_progress = 1
     if v.active and t <= v.newest_ready:
@@ -95,7 +99,7 @@ def step_vector(m, v, code, q, t):
     loop = advance(m, code, q, v.at_walk, i, m.loops)
     if loop < 0:
         v.active = 0
-        e.can_take = 1
+        e.can_take = not v.next_start
         return
     for k in range(sources):
         q[v.at_source_word + k] += step_of(m, code, i, k, loop)

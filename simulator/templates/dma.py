@@ -31,7 +31,7 @@ RINGS = ("bytes", "words", "burst_bytes", "burst_first", "burst_last", "part_rea
 PLACES = ("number", "requester", *(f"at_{name}" for name in RINGS))
 
 SHARED = (
-    *("contexts", "bursts", "beats", "read", "port"),
+    *("contexts", "bursts", "beats", "read", "port", "next_start"),
     *("active", "instruction", "run_left", "run_at", "run_start", "burst_head", "burst_count", "window"),
     *("word", "of_word"),  # of_word: bytes of the word that have been moved
 )
@@ -44,7 +44,8 @@ RECORDS = {
     ),
     "stores": record(
         *SHARED,
-        *("reader_active", "reader_instruction", "part_head", "part_count"),
+        *("reader_active", "reader_instruction", "part_head", "part_count", "first_access"),
+        "wait_cycles",  # until the first word of an instruction may be asked for
         places=PLACES,
     ),
 }
@@ -66,6 +67,8 @@ class DmaFacet(Facet):
             "beats": own.beats,
             "read": timing.store_read(machine),
             "port": own.port,
+            "next_start": timing.next_start(machine.pipeline),
+            **({"first_access": timing.first_access(machine.pipeline)} if own.direction is Direction.OUT else {}),
         }
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:

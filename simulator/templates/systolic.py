@@ -29,7 +29,7 @@ RINGS = ("vectors", "weights", "c_read", "c_write", "c_last")
 
 RECORDS = {
     "arrays": record(
-        *("rows", "weight_lead", "update", "read", "write", "slots"),
+        *("rows", "weight_lead", "update", "read", "write", "slots", "next_start"),
         *("active", "instruction", "weight_tile", "weight_row", "weight_word", "vector_tile", "vector_index"),
         *("first_row_0", "first_row_1", "last_vector", "a_word", "c_word", "is_adding", "in_flight", "slot"),
         *("c_read_port", "c_write_port", "w_port", "a_port"),  # in this cycle, or -1
@@ -55,6 +55,7 @@ class SystolicFacet(Facet):
             "read": timing.mma_read(engine.array),
             "write": timing.mma_write(engine.array),
             "slots": timing.mma_write(engine.array) + 1,
+            "next_start": timing.next_start(machine.pipeline),
         }
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:

@@ -26,9 +26,10 @@ RINGS = ("walk", "source_word", "result_ready", "result_port", "result_refusable
 
 RECORDS = {
     "vectors": record(
-        *("sources", "slots"),
+        *("sources", "slots", "first_access", "next_start"),
         *("active", "instruction", "iterations_left", "group_left", "granted", "result_head", "result_count"),
         *("newest_ready", "refusable_count", "can_issue"),
+        "wait_cycles",  # until the first iteration of an instruction may ask
         places=("number", "requester", *(f"at_{name}" for name in RINGS)),
     )
 }
@@ -45,7 +46,12 @@ class VectorFacet(Facet):
     def settings(self, machine: Machine, engine: Engine) -> dict[str, int]:
         stages = timing.vec_operands(machine) + timing.vec_stages(machine, engine)
         slots = timing.vec_results(machine, engine) + stages + 1
-        return {"sources": machine.vector_sources(engine), "slots": slots}
+        return {
+            "sources": machine.vector_sources(engine),
+            "slots": slots,
+            "first_access": timing.first_access(machine.pipeline),
+            "next_start": timing.next_start(machine.pipeline),
+        }
 
     def rings(self, machine: Machine, engine: Engine) -> dict[str, NDArray[np.int64]]:
         loops = nest_depth(machine)

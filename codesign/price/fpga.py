@@ -6,13 +6,14 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.fpga_family import FAMILIES, Family, cells_of, family_of, places_of
 from tilewright.codesign.price.fpga_pins import JOIN, pins
+from tilewright.codesign.price.fpga_registers import with_cell_registers
 from tilewright.codesign.price.nextpnr import estimated_clock_mhz, nextpnr_version, run_nextpnr
 from tilewright.codesign.progress import Progress, silent
 from tilewright.isa.folders.cache import cache_folder, kept
@@ -49,13 +50,16 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class FpgaPrice:
-    """The cells of a machine in a family of FPGAs, memories included, and where it was placed."""
+    """The cells of a machine in a family of FPGAs, memories included, and what it reaches where it was placed.
+
+    `placed`: by speed grade, the slowest first; none where it was not asked for.
+    """
 
     machine: Machine
     family: Family
     yosys: str
     cells: Mapping[str, int]  # by key of `Family.cells`
-    placed: Placed | None
+    placed: Mapping[str, Placed] = field(default_factory=dict)
 
 
 def price_fpga(machine: Machine, family: str, place: bool = False, progress: Progress = silent) -> FpgaPrice:
@@ -69,16 +73,16 @@ def price_fpga(machine: Machine, family: str, place: bool = False, progress: Pro
         nextpnr_version()  # before minutes of synthesis
     with progress(f"synthesising {machine.name}"):
         netlist = _synthesised(machine, found)
-    placed = None
-    if place:
-        with progress(f"placing and routing {machine.name}, minutes"):
-            placed = routed(found, netlist)
+    placed = {}
+    for grade in found.device.grades if place else ():
+        with progress(f"placing and routing {machine.name} at speed grade {grade}, minutes"):
+            placed[grade] = routed(found, netlist, grade=grade)
     return FpgaPrice(machine, found, _version(), cells_of(found, _top(netlist, TOP)), placed)
 
 
 def fpga_report(price: FpgaPrice) -> dict[str, Any]:
     """The price as plain values, ready for JSON."""
-    placed = price.placed
+    placed = next(iter(price.placed.values()), None)  # at the slowest grade
     return {
         "isa": price.machine.name,
         "isa_hash": price.machine.hash,
@@ -89,10 +93,12 @@ def fpga_report(price: FpgaPrice) -> dict[str, Any]:
             "script": price.family.synthesise,
             "nextpnr": placed and placed.nextpnr,
             "device": placed and price.family.device.name,
+            "speed_grade": next(iter(price.placed), None),
             "ports": placed and "behind a shift register: a package has too few pins for them",
         },
         **price.cells,
         "clock_mhz": placed and round(placed.clock_mhz, 2),
+        "clock_mhz_by_grade": {grade: round(each.clock_mhz, 2) for grade, each in price.placed.items()},
         "longest_path": placed and dict(zip(("from", "to"), placed.longest_path, strict=True)),
         "device_cells": {
             name: {"used": used, "available": available}
@@ -111,7 +117,7 @@ def fpga_table(report: Mapping[str, Any]) -> tuple[str, Sequence[str], Sequence[
     if report["clock_mhz"] is not None:
         path = report["longest_path"]
         rows += [
-            ("clock", f"{report['clock_mhz']:.1f} MHz"),
+            *((f"clock, speed grade {grade}", f"{mhz:.1f} MHz") for grade, mhz in report["clock_mhz_by_grade"].items()),
             ("longest path", f"from {path['from']} to {path['to']}"),
             ("device", basis["device"]),
             ("left empty", f"{report['left_empty']:,} places for LUTs, whose wires are for the others"),
@@ -136,9 +142,13 @@ def _version() -> str:
 
 
 def _synthesised(machine: Machine, family: Family) -> str:
-    """The netlist of a machine in the family's cells, as Yosys's JSON; from the Verilog that a user would take."""
+    """The netlist of a machine in the family's cells, as Yosys's JSON; from the Verilog that a user would take.
+
+    Registers that its cells have are taken for those beside them, as the maker's tools do.
+    """
     files = {"in.v": emit_verilog(machine, "fpga")}
-    return made(files, f"read_verilog -sv in.v\n{family.synthesise} -top {TOP}\nwrite_json out")
+    mapped = made(files, f"read_verilog -sv in.v\n{family.synthesise} -top {TOP}\nwrite_json out")
+    return with_cell_registers(mapped, TOP)
 
 
 def made(files: Mapping[str, str], script: str) -> str:
@@ -179,11 +189,16 @@ def routed_clock_of(machine: Machine, family: str, seed: int, options: Sequence[
     return routed(*_synthesised_to_place(machine, family), seed, options).clock_mhz
 
 
-def routed(family: Family, netlist: str, seed: int = SEED, options: Sequence[str] = ()) -> Placed:
-    """A machine's netlist, placed and routed. Raises PriceError when nextpnr is missing or gives up."""
+def routed(
+    family: Family, netlist: str, seed: int = SEED, options: Sequence[str] = (), grade: str | None = None
+) -> Placed:
+    """A machine's netlist, placed and routed, at the slowest speed grade if none is said.
+
+    Raises PriceError when nextpnr is missing or gives up.
+    """
     device = family.device
     empty = device.empty_places(places_of(family, cells_of(family, _top(netlist, TOP))))
-    asked = _replaced((*_place_options(family, seed), *ROUTE_OPTIONS), options)
+    asked = _replaced((*_place_options(family, seed, grade), *ROUTE_OPTIONS), options)
     report = _kept("routed", _with_pins(netlist, empty=empty), asked, run_nextpnr, device.sites)
     clocks = [clock["achieved"] for clock in report["fmax"].values()]
     if not clocks:
@@ -216,8 +231,9 @@ def _synthesised_to_place(machine: Machine, family: str) -> tuple[Family, str]:
     return found, _synthesised(machine, found)
 
 
-def _place_options(family: Family, seed: int) -> tuple[str, ...]:
-    return (*family.device.options, *PLACE_OPTIONS, "--seed", str(seed))
+def _place_options(family: Family, seed: int, grade: str | None = None) -> tuple[str, ...]:
+    device = family.device
+    return (*device.options, "--speed", grade or device.grades[0], *PLACE_OPTIONS, "--seed", str(seed))
 
 
 def _replaced(own: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:

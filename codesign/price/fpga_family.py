@@ -28,6 +28,7 @@ class Device:
 
     name: str
     options: tuple[str, ...]
+    grades: tuple[str, ...]  # of speed that it is sold in, the slowest first, as nextpnr's option calls them
     sites: Mapping[str, str]  # a pin of the module around the machine → a pin of the package
     columns: Sequence[int]  # of tiles with LUTs
     rows: Sequence[int]
@@ -68,8 +69,9 @@ FAMILIES: Mapping[str, Family] = {
         },
         places={"lut4": 1, "carry_cells": 2, "distributed_rams": 4},
         device=Device(
-            name="LFE5U-85F, speed grade 6, CABGA756",
-            options=("--85k", "--speed", "6", "--package", "CABGA756"),
+            name="LFE5U-85F, CABGA756",
+            options=("--85k", "--package", "CABGA756"),
+            grades=("6", "8"),
             # In the middle of the left and of the right edge.
             sites={"clk": "R6", "from_pin": "P5", "rst": "R27", "to_pin": "P28"},
             columns=range(2, 125),

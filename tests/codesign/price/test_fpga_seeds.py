@@ -60,6 +60,7 @@ def test_options_that_are_asked_for_replace_our_own_and_are_tried_once(
     monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(fpga, "emit_verilog", lambda machine, storage: "")
     monkeypatch.setattr(fpga, "made", lambda files, script: netlist)
+    monkeypatch.setattr(fpga, "with_cell_registers", lambda netlist, top: netlist)
     monkeypatch.setattr(fpga, "nextpnr_version", lambda: "0.1")
     monkeypatch.setattr(fpga, "estimated_clock_mhz", estimate)
     asked = ["--placer-heap-timingweight", "10", "--freq=80"]

@@ -187,8 +187,9 @@ def test_an_fpga_is_placed_after_it_is_synthesised_and_both_are_shown(
         done.append("netlist")
         return '{"modules": {"npu": {"cells": {}}}}'
 
-    def placed(*arguments: object) -> None:
+    def placed(*arguments: object, grade: str) -> fpga.Placed:
         done.append("clock")
+        return fpga.Placed(20.0 + int(grade), ("load.size", "act.words"), "0.1", {}, 0)
 
     monkeypatch.setattr(webassembly, "version", lambda package: "0.1")
     monkeypatch.setattr(fpga, "_synthesised", synthesised)
@@ -198,8 +199,12 @@ def test_an_fpga_is_placed_after_it_is_synthesised_and_both_are_shown(
     assert tilewright("price", "--isa", "tiny8", "--fpga", "ecp5").code == 0
     assert done == synthesis
     done.clear()
-    assert tilewright("price", "--isa", "tiny8", "--fpga", "ecp5", "--place").code == 0
-    assert done == [*synthesis, "placing and routing tiny8, minutes", "clock", ""]
+    ended = tilewright("price", "--isa", "tiny8", "--fpga", "ecp5", "--place")
+    assert done == synthesis + [
+        step for grade in (6, 8)
+        for step in (f"placing and routing tiny8 at speed grade {grade}, minutes", "clock", "")
+    ]  # fmt: skip
+    assert ended.code == 0 and "26.0 MHz" in ended.out and "28.0 MHz" in ended.out
 
 
 def test_a_program_for_another_machine_is_refused(tilewright: Command, net: Path) -> None:

@@ -14,7 +14,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.assembler import Assembler, ProgramBeat
 from tilewright.rtl.delay import delayed
-from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import FaultSignature, KeptInstruction, index_bits, instruction_stream
 from tilewright.rtl.kept_bits import KeptBits, kept_bits
 from tilewright.rtl.layout import instruction_view
@@ -140,4 +140,6 @@ def queue_bits(machine: Machine, engine: Engine) -> KeptBits:
 
 
 def instruction_queue(machine: Machine, engine: Engine) -> Fifo:
-    return Fifo(KeptInstruction(machine, queue_bits(machine, engine)), engine.queue_depth)
+    """With `pipeline.start`, its oldest instruction is in a register."""
+    kind = ShownFifo if machine.pipeline.start else Fifo
+    return kind(KeptInstruction(machine, queue_bits(machine, engine)), engine.queue_depth)

@@ -23,6 +23,7 @@ from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.statement_paths import operator_of
 from tilewright.codesign.price.static_timing import Mapped
+from tilewright.codesign.price.units import ARBITERS, UNITS
 from tilewright.codesign.templates.systolic import ARRAY
 from tilewright.codesign.templates.vector import lanes_of
 from tilewright.isa.files.keys import MOST_ROUND_SHIFT
@@ -101,7 +102,24 @@ def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -
             return MULTIPLY
         case "round_shift" if machine.pipeline.round_shift < MOST_ROUND_SHIFT:
             return f"pipeline.round_shift: {machine.pipeline.round_shift + 1}, which divides the shifter"
-    return NO_KEY
+    return _of_control(machine, name, unit.unit)
+
+
+REQUEST = "pipeline.request: 1, which registers what each bank is asked for"
+CHECK = "pipeline.check: 1, which takes each iteration and its checks from registers"
+START = "pipeline.start: 1, which lets no engine take an instruction in the cycle of its last access"
+
+
+def _of_control(machine: Machine, begins: str, unit: str) -> str:
+    """What would shorten a path from what asks for memories, or from the instructions that wait, into a unit."""
+    pipeline, is_asked, dispatch = machine.pipeline, begins in machine.engines, UNITS["dispatch"]
+    if is_asked and unit.startswith(ARBITERS) and not pipeline.request:
+        return REQUEST
+    if unit.partition(" ")[0] not in machine.engines and unit != dispatch:
+        return NO_KEY
+    if is_asked and unit != dispatch and not pipeline.check:
+        return CHECK
+    return START if (is_asked or begins == "dispatch") and not pipeline.start else NO_KEY
 
 
 def _macros(fastest: MachinePaths, machine: Machine, process: Process, period: float) -> tuple[HardwareChoices, Clock]:

@@ -24,6 +24,9 @@ from tilewright.rtl.systolic import SystolicArray
 REPEATED = (Memory, SystolicArray, VectorDatapath)
 """Parts that are priced from one of what they repeat, unless the price is exact."""
 
+ARBITERS = "arbiters of"
+"""What a report calls the hardware around a memory, before the memory's name."""
+
 UNITS: Mapping[str, str] = {
     "": "run control",
     "registers": "host registers",
@@ -88,7 +91,7 @@ def unit_name(path: str, machine: Machine, queues: frozenset[str]) -> str:
     inside = _inside(path)
     first = inside.split(".")[0].split("$")[0]
     if first in machine.memories:
-        return f"arbiters of {first}"
+        return f"{ARBITERS} {first}"
     two = ".".join(inside.split(".")[:2])
     units = units_of(machine)
     return units.get(two) or units[first]

@@ -24,10 +24,10 @@ INDUCTIVE = "all inputs, inductive"
 
 
 def dispatch_key(machine: Machine) -> Hashable:
-    """Machines with equal keys have the same dispatch: widths, opcodes, places of fields, depths of queues."""
+    """Machines with equal keys have the same dispatch: widths, opcodes, places of fields, depths of queues, stages."""
     opcodes = tuple((format.opcode, format.engine.number, format.fields) for format in machine.formats.values())
     depths = tuple((engine.name, engine.queue_depth) for engine in machine.engines.values())
-    return machine.dram.bus_bytes, machine.wait_bits, depths, opcodes
+    return machine.dram.bus_bytes, machine.wait_bits, depths, opcodes, machine.pipeline
 
 
 def inner_queues(machine: Machine) -> set[int]:

@@ -156,6 +156,24 @@ def test_asks_for_further_stages_of_an_operator_until_there_are_none(end: str, a
     assert [each.partition(",")[0] for each in found] == asked
 
 
+@pytest.mark.parametrize(
+    ("unit", "start", "asked"),
+    [
+        ("arbiters of act", "vec.queue.level", ["request", "", "", ""]),
+        ("load", "vec.queue.level", ["check", "check", "start", ""]),
+        ("vec control", "vec.walker.is_last_0", ["check", "check", "start", ""]),
+        ("dispatch", "mma.vectors.is_active", ["start", "start", "start", ""]),
+        ("vec control", "dispatch.vec_queue.head", ["start", "start", "start", ""]),
+        ("fetch", "dispatch.assembler.window", ["", "", "", ""]),
+    ],
+)
+def test_asks_for_what_divides_a_path_of_control(unit: str, start: str, asked: list[str]) -> None:
+    slow, keys = UnitClock(unit, 3.9, start, "a register", ""), ("request", "check", "start")
+    machines = [load_machine("base16-1p", [f"pipeline.{key}=1" for key in keys[:count]]) for count in range(4)]
+    found = [target.remedy(machine, PROCESS, slow, 3.5).partition(",")[0] for machine in machines]
+    assert found == [f"pipeline.{key}: 1" if key else NONE for key in asked]
+
+
 def test_efforts_end_with_the_hardest() -> None:
     assert [harder(effort) for effort in EFFORTS] == [*list(EFFORTS)[1:], None]
 

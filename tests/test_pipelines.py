@@ -149,3 +149,5 @@ def test_a_stage_that_is_none_is_refused() -> None:
         load_machine("tiny8", ["pipeline.memory_output=2"])
     with pytest.raises(IsaError, match=r"has no 'memory_outputs' \(did you mean 'memory_output'\?\); it has: "):
         load_machine("tiny8", ["pipeline.memory_outputs=1"])
+    with pytest.raises(IsaError, match=r"^--set pipeline=3: pipeline: expected a mapping, not 3$"):
+        load_machine("tiny8", ["pipeline=3"])

@@ -50,11 +50,11 @@ def with_settings(tree: Tree, overrides: Iterable[str]) -> Tree:
 def _with_usual(tree: Tree, path: Sequence[str]) -> Tree:
     """The tree with a key that a setting names and that the file may leave out, so that there is one to replace.
 
-    So with a key of the machine itself that is a choice of words, of a section whose keys may all be left out, and of
-    what the file names, such as a memory. Where a setting names no key of such a section, it gets all of them, so that
-    what is said of that lists them.
+    So with a key of the machine itself that is a choice of words or a section whose keys may all be left out, with a
+    key of such a section, and of what the file names, such as a memory. Where a setting names no key of such a section,
+    it gets all of them, so that what is said of that lists them.
     """
-    if len(path) == 1 and path[0] in USUAL_CHOICES and isinstance(tree.value, Mapping):
+    if len(path) == 1 and path[0] in (USUAL_CHOICES | USUAL_SECTIONS.keys()) and isinstance(tree.value, Mapping):
         return tree if path[0] in tree.value else Tree({**tree.value, path[0]: Tree(None, tree.where)}, tree.where)
     if len(path) > 2:
         return _with_placeholder(tree, path) if _may_be_left_out(path) else tree

@@ -8,12 +8,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Generic, Protocol, TypeVar
 
-from tilewright.compiler.columns.decide import join_columns
-from tilewright.compiler.columns.side_by_side import join_products
+from tilewright.compiler.columns.columns import columns
+from tilewright.compiler.columns.side_by_side import side_by_side
+from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
 from tilewright.compiler.emission.schedule import schedule
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.onnx_import import import_onnx
@@ -32,30 +32,29 @@ from tilewright.compiler.levels import (
     Source,
 )
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.nest.batches import separate_batches
-from tilewright.compiler.nest.copies import remove_copies
+from tilewright.compiler.nest.batches import batches
+from tilewright.compiler.nest.copies import copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.nest import NestProgram
-from tilewright.compiler.nest.parts import leave_inputs_in_place
+from tilewright.compiler.nest.parts import parts
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.effort import EFFORTS
 from tilewright.compiler.search.known_chains import KnownChains
-from tilewright.compiler.search.pace import in_best_pace
-from tilewright.compiler.search.ports import in_best_places
-from tilewright.compiler.select.channel_tables import look_up
-from tilewright.compiler.select.column_sums import sum_columns
-from tilewright.compiler.select.diagonals import sum_own_channels
-from tilewright.compiler.select.plain_sums import sum_without_weights
+from tilewright.compiler.search.pace import pace
+from tilewright.compiler.search.ports import ports
+from tilewright.compiler.select.channel_tables import channel_tables
+from tilewright.compiler.select.column_sums import column_sums
+from tilewright.compiler.select.diagonals import diagonals
+from tilewright.compiler.select.plain_sums import plain_sums
 from tilewright.compiler.select.read_sums import read_sums
-from tilewright.compiler.select.selector import select
-from tilewright.compiler.select.windows import separate_windows
+from tilewright.compiler.select.select import select
+from tilewright.compiler.select.windows import windows
 from tilewright.compiler.session import Session
 from tilewright.compiler.simplify import simplify
-from tilewright.compiler.stripes.decide import cut_chains
-from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.stripes.stripes import Recall, stripes
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import MODEL, Program
+from tilewright.isa.program.program import MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,59 +145,60 @@ def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
     def of_graphs(at: PassContext) -> Callable[[Graph], int | None]:
         return partial(cycles_of, (SIDE_BY_SIDE, COLUMNS), at)
 
-    def stand(graph: Graph, at: PassContext) -> Graph:
-        return join_products(graph, at.machine, of_graphs(at)) if at.options.joins_columns else graph
+    def of_nests(at: PassContext) -> Callable[[NestProgram], int | None]:
+        return partial(cycles_of, (STRIPES,), at)
 
-    def join(graph: Graph, at: PassContext) -> Graph:
-        return join_columns(graph, at.machine, of_graphs(at)) if at.options.joins_columns else graph
-
-    def cut(nests: NestProgram, at: PassContext) -> NestProgram:
-        if not at.options.cuts_chains:
-            return nests
-        recall = KnownChains(at.machine, at.options, at.session).recall
-        measure = partial(cycles_of, (STRIPES,), at)
-        return cut_chains(nests, at.machine, measure, recall, at.options.effort, at.session)
+    def known_chains(at: PassContext) -> Recall:
+        return KnownChains(at.machine, at.options, at.session).recall
 
     rows = (  # a tuple of its own, so that the type checker compares each row with its levels
         Pass("import", MODELS, GRAPH, lambda source, at: import_onnx(source, at.options.shapes)),
         Pass("simplify", GRAPH, GRAPH, lambda graph, at: simplify(graph, at.blame, at.session)),
-        Pass(SIDE_BY_SIDE, GRAPH, GRAPH, stand),
-        Pass(COLUMNS, GRAPH, GRAPH, join),
+        Pass(
+            SIDE_BY_SIDE, GRAPH, GRAPH,
+            lambda graph, at: side_by_side(graph, at.machine, of_graphs(at)) if at.options.joins_columns else graph,
+        ),
+        Pass(
+            COLUMNS, GRAPH, GRAPH,
+            lambda graph, at: columns(graph, at.machine, of_graphs(at)) if at.options.joins_columns else graph,
+        ),
         Pass("lower", GRAPH, NESTS, lambda graph, at: lower(graph, at.machine, at.blame)),
-        Pass("batches", NESTS, NESTS, lambda nests, at: separate_batches(nests)),
-        Pass("copies", NESTS, NESTS, lambda nests, at: remove_copies(nests, at.machine)),
+        Pass("batches", NESTS, NESTS, lambda nests, at: batches(nests)),
+        Pass("copies", NESTS, NESTS, lambda nests, at: copies(nests, at.machine)),
         Pass("fuse", NESTS, NESTS, lambda nests, at: fuse(nests)),
-        Pass("plain-sums", NESTS, NESTS, lambda nests, at: sum_without_weights(nests, at.machine, at.session)),
-        Pass("diagonals", NESTS, NESTS, lambda nests, at: sum_own_channels(nests, at.machine, at.session)),
-        Pass("channel-tables", NESTS, NESTS, lambda nests, at: look_up(nests, at.machine, at.session)),
-        Pass("column-sums", NESTS, NESTS, lambda nests, at: sum_columns(nests, at.machine, at.session)),
-        Pass("windows", NESTS, NESTS, lambda nests, at: separate_windows(nests, at.machine, at.session)),
+        Pass("plain-sums", NESTS, NESTS, lambda nests, at: plain_sums(nests, at.machine, at.session)),
+        Pass("diagonals", NESTS, NESTS, lambda nests, at: diagonals(nests, at.machine, at.session)),
+        Pass("channel-tables", NESTS, NESTS, lambda nests, at: channel_tables(nests, at.machine, at.session)),
+        Pass("column-sums", NESTS, NESTS, lambda nests, at: column_sums(nests, at.machine, at.session)),
+        Pass("windows", NESTS, NESTS, lambda nests, at: windows(nests, at.machine, at.session)),
         Pass("read-sums", NESTS, NESTS, lambda nests, at: read_sums(nests, at.machine, at.session)),
-        Pass("parts", NESTS, NESTS, lambda nests, at: leave_inputs_in_place(nests, at.machine)),
-        Pass(STRIPES, NESTS, NESTS, cut),
+        Pass("parts", NESTS, NESTS, lambda nests, at: parts(nests, at.machine)),
+        Pass(
+            STRIPES, NESTS, NESTS,
+            lambda nests, at: (
+                stripes(nests, at.machine, of_nests(at), known_chains(at), at.options.effort, at.session)
+                if at.options.cuts_chains
+                else nests
+            ),
+        ),
         Pass("select", NESTS, COVERS, lambda nests, at: select(nests, at.machine, at.blame, at.session)),
         Pass("tile", COVERS, TILES, lambda covers, at: tile(covers, at.options.tiling, at.session)),
-        Pass("schedule", TILES, TILES, _schedule),
-        Pass("allocate", TILES, PLACED_TILES, lambda tiles, at: place(tiles)),
-        Pass("waits", PLACED_TILES, ORDERED_TILES, _order),
-        Pass("ports", ORDERED_TILES, ORDERED_TILES, _settle),
-        Pass("emit", ORDERED_TILES, INSTRUCTIONS, _emit),
-    )
+        Pass(
+            "schedule", TILES, TILES,
+            lambda tiles, at: schedule(tiles, at.options.ahead, at.options.in_order, at.options.tiling.arrays),
+        ),
+        Pass("allocate", TILES, PLACED_TILES, lambda tiles, at: allocate(tiles)),
+        Pass("waits", PLACED_TILES, ORDERED_TILES, lambda placed, at: waits(placed)),
+        Pass("pace", ORDERED_TILES, ORDERED_TILES, lambda ordered, at: pace(ordered)),
+        Pass(
+            "ports", ORDERED_TILES, ORDERED_TILES,
+            lambda ordered, at: ports(ordered, EFFORTS[at.options.effort].runs),
+        ),
+        Pass(
+            "emit", ORDERED_TILES, INSTRUCTIONS,
+            lambda ordered, at: emit(
+                ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name}
+            ),
+        ),
+    )  # fmt: skip
     return in_order(rows)
-
-
-def _schedule(tiles: TileProgram, at: PassContext) -> TileProgram:
-    return schedule(tiles, at.options.ahead, at.options.in_order, at.options.tiling.arrays)
-
-
-def _order(placed: PlacedTiles, at: PassContext) -> OrderedTiles:
-    ordered = OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
-    return in_best_pace(ordered)
-
-
-def _settle(ordered: OrderedTiles, at: PassContext) -> OrderedTiles:
-    return in_best_places(ordered, EFFORTS[at.options.effort].runs)
-
-
-def _emit(ordered: OrderedTiles, at: PassContext) -> Program:
-    return emit(ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name})

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import onnx
 
-from tilewright.compiler.columns.decide import MeasuredColumns, measured
+from tilewright.compiler.columns.columns import MeasuredColumns, measured
 from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
 from tilewright.compiler.fitting import Covered, cover, fit, fit_larger

@@ -70,7 +70,7 @@ def finisher_of(passes: PassList, machine: Machine, session: Session | None = No
         return placed
 
     def wait(placed: PlacedTiles) -> OrderedTiles:
-        ordered = run(passes.step("waits"), placed, plain)
+        ordered = run((*passes.step("waits"), *passes.step("pace")), placed, plain)
         assert isinstance(ordered, OrderedTiles)
         return ordered
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.columns.decide import MOST_TRIED, WORTH, Measure, region_of
+from tilewright.compiler.columns.columns import MOST_TRIED, WORTH, Measure, region_of
 from tilewright.compiler.columns.proposal import MOST_WEIGHTS
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL, TAKEN, Graph, Operator, Quantization, TensorType, stored_shape
@@ -44,7 +44,7 @@ class Joint:
     saved: int
 
 
-def join_products(graph: Graph, machine: Machine, measure: Measure) -> Graph:
+def side_by_side(graph: Graph, machine: Machine, measure: Measure) -> Graph:
     """The graph in which products of one tensor are one where the exact cycle model finds that this is faster."""
     for joint in joints(graph, machine)[:MOST_TRIED]:
         region = _region(graph, joint.convs)

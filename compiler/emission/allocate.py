@@ -8,12 +8,12 @@ end, and DRAM, are packed for size.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tilewright.compiler.emission.banks import MemoryBanks, legal_address
 from tilewright.compiler.emission.contention import contention
 from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes, live_lower_bound
 from tilewright.compiler.emission.packing import height, pack
+from tilewright.compiler.emission.placed import PlacedTiles, Placement
 from tilewright.compiler.emission.ring import place_in_ring
 from tilewright.compiler.errors import DoesNotFit
 from tilewright.compiler.tile.accesses import Integers
@@ -23,20 +23,11 @@ PACKED = "its buffers are packed for size; engines may wait for each other's wor
 """The remark about a memory that is nearly full all the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """`addresses` by buffer name: words on chip, bytes in a region. `remarks`: what a user should know, by subject."""
-
-    addresses: Mapping[str, int]
-    workspace_bytes: int
-    remarks: Mapping[str, str] = field(default_factory=dict)
-
-
-def allocate(program: TileProgram, starts: Integers | None = None) -> Placement:
+def allocate(program: TileProgram, starts: Integers | None = None) -> PlacedTiles:
     """Choose an address for every buffer; deterministic. `starts`: the cycle in which each operation starts, if known.
 
-    Buffers that are alive at the same time never share a word; alignment and banks are as `TileBuffer` says. Raises
-    DoesNotFit, naming the layer in which the memory overflows.
+    Buffers that are alive at the same time never share a word; alignment and banks are as `TileBuffer` says. Remarks of
+    the program say which memories are crowded. Raises DoesNotFit, naming the layer in which the memory overflows.
     """
     lifetimes = buffer_lifetimes(program)
     addresses = {b.name: b.offset for b in program.buffers.values() if b.offset is not None}
@@ -56,7 +47,7 @@ def allocate(program: TileProgram, starts: Integers | None = None) -> Placement:
     workspace = _waiting_in(WORKSPACE, lifetimes)
     packed = pack(workspace)
     addresses.update(packed)
-    return Placement(addresses, height(workspace, packed), remarks)
+    return PlacedTiles(program.with_remarks(remarks), Placement(addresses, height(workspace, packed)))
 
 
 def _crowded_remark(program: TileProgram, items: Sequence[Lifetime], crowded: Collection[str]) -> str:

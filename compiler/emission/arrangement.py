@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.compiler.emission.ahead import Ahead
-from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.divide import with_mnemonics
-from tilewright.compiler.emission.placed import OrderedTiles
+from tilewright.compiler.emission.placed import OrderedTiles, Placement
 from tilewright.compiler.emission.spread import spread
 from tilewright.compiler.tile.program import BufferAddress, TileOperation, TileProgram
 from tilewright.isa.machine.encoding import InstructionFormat

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.load_plan import fills
-from tilewright.compiler.emission.waits import Waits
+from tilewright.compiler.emission.placed import Placement, Waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.length import require_countable
 from tilewright.compiler.tile.program import TileProgram, engines, forms

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from tilewright.compiler.emission.allocate import Placement, allocate
-from tilewright.compiler.emission.waits import Waits
-from tilewright.compiler.tile.accesses import Integers
 from tilewright.compiler.tile.program import TileProgram
+
+Waits = tuple[Mapping[str, int], ...]
+"""For each operation: engine → how many of its instructions must be complete. Engines without a wait are absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`addresses` by buffer name: words on chip, bytes in a region."""
+
+    addresses: Mapping[str, int]
+    workspace_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +25,6 @@ class PlacedTiles:
 
     tiles: TileProgram
     placement: Placement
-
-
-def place(tiles: TileProgram, starts: Integers | None = None) -> PlacedTiles:
-    """The program with the addresses that `allocate` chooses, and with its remarks; raises DoesNotFit as it does.
-
-    `starts`: the cycle in which each operation starts, if a run has shown it.
-    """
-    placement = allocate(tiles, starts)
-    return PlacedTiles(tiles.with_remarks(placement.remarks), replace(placement, remarks={}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.banks import legal_address
 from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes
-from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, Placement
 from tilewright.compiler.rules import Rule, RuleViolation, of_part
 from tilewright.compiler.tile.program import WORKSPACE, TileBuffer, TileProgram, engines
 from tilewright.compiler.tile.rules import RULES, buffer_fault, operation_fault

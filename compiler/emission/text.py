@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tilewright.compiler.emission.allocate import Placement
-from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, Placement
 from tilewright.compiler.text.attributes import at_line, attribute, entry
 from tilewright.compiler.text.mlir import Attribute, MlirBlock, MlirOperation
 from tilewright.compiler.text.parser import parse_program

@@ -8,20 +8,20 @@ be in the pipeline. The array's sums are an exception to that: it adds to its ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.kernels.last_touch import find_waits
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, Placement, Waits
 from tilewright.compiler.tile.accesses import Accesses, Integers, WordForms, engine_numbers, program_accesses
 from tilewright.compiler.tile.program import TileProgram
 
-Waits = tuple[Mapping[str, int], ...]
-"""For each operation: engine → how many of its instructions must be complete. Engines without a wait are absent."""
-
 NOWHERE = -1
 """The place of what nobody writes, for which nobody waits."""
+
+
+def waits(placed: PlacedTiles) -> OrderedTiles:
+    """The tiles with the waits that keep their sequential meaning, as `compute_waits` finds them."""
+    return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
 
 
 def compute_waits(program: TileProgram, placement: Placement) -> Waits:
@@ -36,7 +36,7 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
     first, form, forms = _in_units(accesses, place, first)
     rows, words = _rows(accesses, len(program.machine.engines), engine, place, first + forms.lengths[form])
     engines = program.machine.engines
-    waits = np.zeros((count, len(engines)), np.int32)
+    found = np.zeros((count, len(engines)), np.int32)
     find_waits(
         accesses.begins,
         engine,
@@ -52,9 +52,9 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
         np.zeros(len(engines), np.int64),
         np.zeros(len(engines), np.int32),
         np.zeros((count, len(engines)), np.int32),
-        waits,
+        found,
     )
-    return tuple([{e: c for e, c in zip(engines, own, strict=True) if c} for own in waits.tolist()])
+    return tuple([{e: c for e, c in zip(engines, own, strict=True) if c} for own in found.tolist()])
 
 
 def _places(program: TileProgram, placement: Placement, accesses: Accesses) -> tuple[Integers, Integers]:

@@ -19,7 +19,7 @@ MOST_BATCHES = 64
 """A buffer with more batches is not split: every batch costs a nest to store and to start."""
 
 
-def separate_batches(program: NestProgram) -> NestProgram:
+def batches(program: NestProgram) -> NestProgram:
     """The program with such buffers split into one for each batch; it computes the same."""
     while (buffer := _next_to_separate(program)) is not None:
         program = _with_split(program, buffer)

@@ -53,7 +53,7 @@ class _Region:
         return replace(access, tensor=self.outer, index=tuple(index))
 
 
-def remove_copies(program: NestProgram, machine: Machine) -> NestProgram:
+def copies(program: NestProgram, machine: Machine) -> NestProgram:
     """The program without the copies that are only a matter of addresses; it computes the same."""
     merger = _Merger(program, machine)
     for number in range(len(program.nests)):

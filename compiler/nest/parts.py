@@ -19,7 +19,7 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
 
-def leave_inputs_in_place(program: NestProgram, machine: Machine) -> NestProgram:
+def parts(program: NestProgram, machine: Machine) -> NestProgram:
     """The program without copies of whole inputs into regions of buffers; it computes the same."""
     nests, buffers = [], dict(program.buffers)
     for nest in program.nests:

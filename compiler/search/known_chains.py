@@ -11,10 +11,10 @@ from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.stand_in import stand_in
 from tilewright.compiler.search.tuning import place_of, recall_chain, remember_chain
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.session import Session
 from tilewright.compiler.stripes.chain import row_loop, trip_of
-from tilewright.compiler.stripes.decide import MeasuredStripes
+from tilewright.compiler.stripes.stripes import MeasuredStripes
 from tilewright.isa.machine.machine import Machine
 
 

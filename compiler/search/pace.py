@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.placed import OrderedTiles
-from tilewright.compiler.emission.waits import Waits
+from tilewright.compiler.emission.placed import OrderedTiles, Waits
 from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.engine import Engine
@@ -23,7 +22,7 @@ USUAL_DEPTH = 4
 """Machines with queues of this depth, and with less, need no pace: they are not measured."""
 
 
-def in_best_pace(ordered: OrderedTiles) -> OrderedTiles:
+def pace(ordered: OrderedTiles) -> OrderedTiles:
     """The same program, with the waits of all that are tried with which it takes the fewest cycles."""
     best, least = ordered, None
     for engine, depth in _paces(ordered.tiles.machine):

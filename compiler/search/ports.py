@@ -11,12 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.placed import OrderedTiles, place
+from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.emission.waits import compute_waits
 from tilewright.compiler.errors import DoesNotFit
 from tilewright.compiler.search.finisher import run_of
-from tilewright.compiler.search.pace import in_best_pace
+from tilewright.compiler.search.pace import pace
 from tilewright.isa.program.state import RunCounters
 
 OFTEN = 0.02
@@ -26,7 +27,7 @@ WORTH = 0.002
 """The least share of its cycles that a program must save for other addresses."""
 
 
-def in_best_places(ordered: OrderedTiles, runs: int) -> OrderedTiles:
+def ports(ordered: OrderedTiles, runs: int) -> OrderedTiles:
     """The same operations in the same order, with the addresses of all that are tried that take the fewest cycles.
 
     So many `runs` are made after that of the program as it is, each with the addresses that follow from the one before.
@@ -47,13 +48,13 @@ def _again(ordered: OrderedTiles, run: RunCounters, runs: int) -> Iterator[tuple
     """Other addresses and their cycles, until they do not fit or are those that they follow from."""
     for _ in range(runs):
         try:
-            placed = place(ordered.tiles, run.started.astype(np.int64))
+            placed = allocate(ordered.tiles, run.started.astype(np.int64))
         except DoesNotFit:
             return
         if placed.placement.addresses == ordered.placement.addresses:
             return
         waits = compute_waits(placed.tiles, placed.placement)
-        ordered = in_best_pace(OrderedTiles(placed.tiles, placed.placement, waits))
+        ordered = pace(OrderedTiles(placed.tiles, placed.placement, waits))
         run = _run(ordered)
         yield ordered, run.cycles
 

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from tilewright.compiler.emission.ahead import EIGHTHS, Ahead, Mix
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.stripes.cut import Stripes
-from tilewright.compiler.stripes.decide import MeasuredStripes
+from tilewright.compiler.stripes.stripes import MeasuredStripes
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.errors import short
 from tilewright.isa.machine.machine import Machine

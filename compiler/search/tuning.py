@@ -29,7 +29,7 @@ from tilewright.compiler.search.records import (
     printed_chain,
     text_of,
 )
-from tilewright.compiler.stripes.decide import MeasuredStripes
+from tilewright.compiler.stripes.stripes import MeasuredStripes
 from tilewright.isa.errors import short
 from tilewright.isa.file_hash import folder_of, hash_of_code
 from tilewright.isa.folders.cache import cache_folder, digest

@@ -48,7 +48,7 @@ VALUES, ENTRY = "values", "entry"
 """The tensor with all values, and the loop over them, in the nest that computes a table."""
 
 
-def look_up(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
+def channel_tables(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program with each function of one value as a table, where that streams less."""
     known: KnownTables = {}
     session = session or Session()

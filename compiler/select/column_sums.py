@@ -34,7 +34,7 @@ START_CYCLES = 500
 """The cost of one more nest, in addition to loading its matrix once more."""
 
 
-def sum_columns(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
+def column_sums(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program with these terms in nests of their own, where that is faster and instructions compute it."""
     session = session or Session()
     for nest in program.nests:

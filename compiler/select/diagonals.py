@@ -67,7 +67,7 @@ class ChannelForm(NestForm):
     summed: str  # the loop that it is without
 
 
-def sum_own_channels(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
+def diagonals(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program with each product by a diagonal matrix in the form that streams the fewest words."""
     session = session or Session()
     for nest in program.nests:

@@ -23,7 +23,7 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
 
-def sum_without_weights(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
+def plain_sums(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program with each product by an identity matrix as a plain sum, where instructions compute it."""
     session = session or Session()
     selector, buffers = Selector(machine, program, session), dict(program.buffers)

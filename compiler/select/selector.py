@@ -1,15 +1,15 @@
-"""Instruction selection: the cheapest cover of every nest of a program."""
+"""The cheapest cover of a nest with the instructions of a machine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.compiler.errors import RAISING, Blame, CompileError
+from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import Correction, products_of
 from tilewright.compiler.select.bindings import Binding, Intermediate, TensorRead
-from tilewright.compiler.select.cover import Cover, Selection, Step
+from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.select.explain import Reason, explain
 from tilewright.compiler.select.form import FormsOfNests
 from tilewright.compiler.select.parameters import with_shared_parameters
@@ -23,19 +23,6 @@ from tilewright.isa.templates.systolic import systolic_activations
 
 MOST_COVERS = 10_000
 """So many covers of one machine are kept at most."""
-
-
-def select(program: NestProgram, machine: Machine, blame: Blame = RAISING, session: Session | None = None) -> Selection:
-    """Cover every nest; raises CompileError for the first that no instructions cover.
-
-    If `blame` collects, what comes back is complete only when it found nothing.
-    """
-    selector = Selector(machine, program, session)
-    covers = []
-    for nest in program.nests:
-        with blame.on(nest.nodes):
-            covers.append(selector.cover(nest))
-    return Selection(machine, program, tuple(covers))
 
 
 _MACHINES = MemoStage[tuple[Transfers, tuple[Pattern, ...]]](8, MemoScope.ALL)

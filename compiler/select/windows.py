@@ -18,7 +18,7 @@ from tilewright.isa.language.operations import IDEMPOTENT, Op
 from tilewright.isa.machine.machine import Machine
 
 
-def separate_windows(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
+def windows(program: NestProgram, machine: Machine, session: Session | None = None) -> NestProgram:
     """The same program, with two nests for each window that its instruction cannot hold."""
     selector = Selector(machine, program, session)
     nests: list[Nest] = []

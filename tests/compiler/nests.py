@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
-from tilewright.compiler.select.column_sums import sum_columns
-from tilewright.compiler.select.plain_sums import sum_without_weights
-from tilewright.compiler.select.selector import select
-from tilewright.compiler.select.windows import separate_windows
+from tilewright.compiler.select.column_sums import column_sums
+from tilewright.compiler.select.plain_sums import plain_sums
+from tilewright.compiler.select.select import select
+from tilewright.compiler.select.windows import windows
 from tilewright.compiler.tile.interpreter import interpret_tiles
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TilingOptions
@@ -249,7 +249,7 @@ def run(network: NetworkByHand, program: TileProgram) -> dict[str, Any]:
 
 def select_and_tile(nests: NestProgram, machine: Machine, options: TilingOptions | None = None) -> TileProgram:
     """What the passes after `fuse` make of nests."""
-    for prepare in (sum_without_weights, sum_columns, separate_windows):
+    for prepare in (plain_sums, column_sums, windows):
         nests = prepare(nests, machine)
     return tile(select(nests, machine), options)
 

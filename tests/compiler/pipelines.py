@@ -42,7 +42,7 @@ def lowered(model: onnx.ModelProto) -> NestProgram:
     return lower(simplified(model), base16())
 
 
-def copies(program: NestProgram) -> int:
+def count_copies(program: NestProgram) -> int:
     """How many nests only copy."""
     return sum(nest.expr.op is Op.SOURCE for nest in program.nests)
 
@@ -53,7 +53,7 @@ def copies_left(before: NestProgram, after: NestProgram, model: onnx.ModelProto)
         inputs = random_inputs(model, np.random.default_rng(seed))
         expected, computed = run_nests(before, inputs), run_nests(after, inputs)
         assert all(np.array_equal(expected[name], computed[name]) for name in expected)
-    return copies(before), copies(after)
+    return count_copies(before), count_copies(after)
 
 
 def simulated(program: Program, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

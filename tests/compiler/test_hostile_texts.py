@@ -20,7 +20,7 @@ TOKEN = re.compile(r'-?\d+|[A-Za-z_.]+|"[^"]{0,40}"|[{}()\[\],=:]')
 NUMBERS = (-1, 0, 1, 7, 10**6, 10**12, -(10**12))
 
 
-@pytest.mark.parametrize("after", ["tile", "schedule", "allocate", "waits", "ports", "emit"])
+@pytest.mark.parametrize("after", ["tile", "schedule", "allocate", "waits", "pace", "ports", "emit"])
 def test_a_damaged_text_is_refused_by_name(after: str) -> None:
     machine, refused = load_machine("tiny8"), 0
     for seed in range(40):

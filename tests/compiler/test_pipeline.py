@@ -129,7 +129,7 @@ def test_dumps_the_passes_that_are_left() -> None:
     compile_model(gemm_model(np.random.default_rng(0)), machine, dump=dumped.__setitem__)
     again: dict[str, str] = {}
     resume("tile", dumped["tile"], machine, dump=again.__setitem__)
-    assert again == {name: dumped[name] for name in ("schedule", "allocate", "waits", "ports", "emit")}
+    assert again == {name: dumped[name] for name in ("schedule", "allocate", "waits", "pace", "ports", "emit")}
 
 
 def test_what_is_resumed_from_the_last_pass_is_checked() -> None:

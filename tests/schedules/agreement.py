@@ -27,7 +27,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import finished
 from tilewright.compiler.search.finisher import exact_cycles
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.surroundings import ALONE

@@ -19,8 +19,8 @@ from tilewright.compiler.passes import STRIPES, PassContext
 from tilewright.compiler.pipeline import cycles_after
 from tilewright.compiler.stripes.chain import Chain, chains
 from tilewright.compiler.stripes.cut import in_stripes
-from tilewright.compiler.stripes.decide import alone, worth_trying
 from tilewright.compiler.stripes.proposal import StripeProposal
+from tilewright.compiler.stripes.stripes import alone, worth_trying
 from tilewright.isa.files.loader import load_machine
 
 ENTRIES = (

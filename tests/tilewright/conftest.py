@@ -27,5 +27,5 @@ def copy_program() -> Program:
     builder = TileBuilder(load_machine("base16"), np.random.default_rng(0))
     builder.store(builder.load_input())
     tiles = builder.program()
-    placement = allocate(tiles)
+    placement = allocate(tiles).placement
     return emit(tiles, placement, compute_waits(tiles, placement))

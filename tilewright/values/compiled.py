@@ -54,6 +54,5 @@ def compile_keeping(model: Path | bytes, machine: Machine, options: Options) -> 
 def _compiled(of: Mapping[str, Any]) -> Compiled:
     """A program from what each pass made."""
     joined = joined_columns(of["simplify"], of["columns"])
-    return Compiled(
-        of["emit"], of[BEFORE], of[BEFORE_SUMS], of["select"], of.get("ports", of["waits"]), of[DECIDED], joined
-    )
+    ordered = next(of[name] for name in ("ports", "pace", "waits") if name in of)
+    return Compiled(of["emit"], of[BEFORE], of[BEFORE_SUMS], of["select"], ordered, of[DECIDED], joined)

@@ -13,7 +13,7 @@ import pytest
 from tests.compiler.columns.networks import narrow_model
 from tests.compiler.models import ModelBuilder, add_conv, random_inputs, rescaled
 from tests.compiler.pipelines import base16, compiled_distances, simplified, simulated
-from tilewright.compiler.columns.decide import join_columns, region_of
+from tilewright.compiler.columns.columns import columns, region_of
 from tilewright.compiler.columns.elements import joined_columns, with_columns_apart, with_columns_joined
 from tilewright.compiler.columns.join import with_joined_columns
 from tilewright.compiler.columns.proposal import proposals
@@ -186,10 +186,10 @@ def test_joins_only_what_the_cycle_model_finds_faster() -> None:
     def faster(each: Graph) -> int:
         return 50 if any(operator.attributes.get(JOINED, 1) > 1 for operator in each.operators) else 100
 
-    assert join_columns(graph, machine, faster) is not graph
-    assert join_columns(graph, machine, lambda each: 150 - faster(each)) is graph
-    assert join_columns(graph, machine, lambda each: 100) is graph
-    assert join_columns(graph, machine, lambda each: None) is graph
+    assert columns(graph, machine, faster) is not graph
+    assert columns(graph, machine, lambda each: 150 - faster(each)) is graph
+    assert columns(graph, machine, lambda each: 100) is graph
+    assert columns(graph, machine, lambda each: None) is graph
 
 
 def test_measures_single_columns_once_for_each_set_of_tensors() -> None:
@@ -202,7 +202,7 @@ def test_measures_single_columns_once_for_each_set_of_tensors() -> None:
         measured.append(max(operator.attributes.get(JOINED, 1) for operator in each.operators))
         return 50 + measured[-1]
 
-    assert join_columns(graph, machine, slower) is graph
+    assert columns(graph, machine, slower) is graph
     assert measured.count(1) == 1 < len(measured)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.compiler.models import ModelBuilder, random_inputs
 from tests.compiler.pipelines import base16, compiled_distances, simplified, simulated
 from tests.rings import slow_beyond
-from tilewright.compiler.columns.side_by_side import join_products, joints, with_joint_product
+from tilewright.compiler.columns.side_by_side import joints, side_by_side, with_joint_product
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.lower.lower import lower
@@ -230,13 +230,13 @@ def test_a_concatenation_of_products_is_one_product() -> None:
 )
 def test_leaves_what_fills_the_array_or_differs(case: Case) -> None:
     graph = simplified(model(case))
-    assert join_products(graph, base16(), lambda region: pytest.fail("nothing is measured")) is graph
+    assert side_by_side(graph, base16(), lambda region: pytest.fail("nothing is measured")) is graph
 
 
 def test_leaves_what_takes_no_fewer_cycles() -> None:
     graph = simplified(model(Case()))
-    assert join_products(graph, base16(), lambda region: 1000) is graph
-    assert join_products(graph, base16(), lambda region: None) is graph
+    assert side_by_side(graph, base16(), lambda region: 1000) is graph
+    assert side_by_side(graph, base16(), lambda region: None) is graph
 
 
 def test_products_of_rows_are_joined_too() -> None:

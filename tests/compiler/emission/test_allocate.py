@@ -19,7 +19,7 @@ from tilewright.isa.files.loader import load_machine
 @pytest.mark.parametrize("seed", range(4))
 def test_keeps_living_buffers_apart(machine: str, seed: int) -> None:
     program = random_tiles(load_machine(machine), seed)
-    placement = allocate(program)
+    placement = allocate(program).placement
     lifetimes = buffer_lifetimes(program)
     for place in ("act", "wgt", "acc", "par", "workspace"):
         here = [item for item in lifetimes if item.buffer.place == place]
@@ -42,7 +42,7 @@ def test_refuses_what_is_too_large_with_the_figures() -> None:
 def test_fixed_buffers_keep_their_offset() -> None:
     program = random_tiles(load_machine("tiny8"), 1)
     moved = replace(program.buffers["inputs"], offset=0)
-    assert allocate(program).addresses["inputs"] == moved.offset
+    assert allocate(program).placement.addresses["inputs"] == moved.offset
 
 
 def test_is_deterministic() -> None:

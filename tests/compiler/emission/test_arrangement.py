@@ -9,8 +9,9 @@ import pytest
 
 from tests.compiler.tile_programs import random_tiles
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
+from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.arrangement import Arrangement, have_same_outline
-from tilewright.compiler.emission.placed import OrderedTiles, place
+from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.emission.waits import compute_waits
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
@@ -24,7 +25,7 @@ def tiles_for(machine: str, seed: int) -> TileProgram:
 
 
 def ordered(tiles: TileProgram, ahead: Ahead = EVERYTHING_AHEAD) -> OrderedTiles:
-    placed = place(schedule(tiles, ahead))
+    placed = allocate(schedule(tiles, ahead))
     return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
 
 

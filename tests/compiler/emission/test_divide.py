@@ -21,7 +21,7 @@ from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.divide import divided, has_choice
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.files.loader import load_machine, load_machine_text

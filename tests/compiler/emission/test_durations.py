@@ -20,7 +20,7 @@ CLOSE = 12
 
 def expect_close(build: TileBuilder, index: int) -> None:
     program = build.program()
-    placement = allocate(program)
+    placement = allocate(program).placement
     binary = emit(program, placement, compute_waits(program, placement))
     counters = simulate_cycles(binary, place_regions(binary.limits))
     took = int(counters.retired[index] - counters.started[index])

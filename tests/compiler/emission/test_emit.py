@@ -19,7 +19,7 @@ from tilewright.isa.program.program import Layer, Program
 
 def emitted(builder: TileBuilder) -> Program:
     tiles = builder.program()
-    placement = allocate(tiles)
+    placement = allocate(tiles).placement
     return emit(tiles, placement, compute_waits(tiles, placement))
 
 
@@ -70,7 +70,7 @@ def test_layers_keep_their_nodes_and_products() -> None:
     tiles = build.program()
     (layer,) = tiles.layers
     tiles = replace(tiles, layers=(replace(layer, macs=42),))
-    placement = allocate(tiles)
+    placement = allocate(tiles).placement
     program = emit(tiles, placement, compute_waits(tiles, placement))
     assert program.layers == (Layer("layer0", 0, ("node0",), 42),)
 
@@ -93,7 +93,7 @@ def test_a_value_that_its_field_cannot_hold_names_the_layer() -> None:
     tiles = build.program()
     wrong = tiles.operations[0]._replace(fields={**tiles.operations[0].fields, "value": 128})
     tiles = replace(tiles, operations=(wrong,))
-    placement = allocate(tiles)
+    placement = allocate(tiles).placement
     with pytest.raises(CompileError) as refused:
         emit(tiles, placement, compute_waits(tiles, placement))
     message = "fill: value = 128 does not fit its 8 bits; expected -128 to 127"

@@ -19,7 +19,7 @@ from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.emission.spread import can_spread, spread
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.tile import tile

@@ -9,7 +9,7 @@ import pytest
 from tests.compiler.tile_programs import random_tiles
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.lifetimes import buffer_lifetimes
-from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.emission.rules import PLACED_RULES
 from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
 from tilewright.compiler.emission.waits import compute_waits
@@ -22,7 +22,7 @@ from tilewright.isa.files.loader import load_machine
 
 def placed(machine: str = "base16", seed: int = 0) -> PlacedTiles:
     tiles = random_tiles(load_machine(machine), seed)
-    return PlacedTiles(tiles, allocate(tiles))
+    return allocate(tiles)
 
 
 def ordered(machine: str = "base16", seed: int = 0) -> OrderedTiles:
@@ -73,7 +73,7 @@ def test_buffers_that_are_alive_at_the_same_time_share_no_word() -> None:
 def test_an_address_is_a_multiple_of_the_alignment() -> None:
     tiles = random_tiles(load_machine("base16"), 0)
     buffers = {**tiles.buffers, "act2": replace(tiles.buffers["act2"], alignment=4)}
-    aligned = place(replace(tiles, buffers=buffers))
+    aligned = allocate(replace(tiles, buffers=buffers))
     require(PLACED_RULES, aligned)
     addresses = {**aligned.placement.addresses, "act2": aligned.placement.addresses["act2"] + 1}
     with pytest.raises(BrokenRule) as refused:

@@ -24,7 +24,7 @@ def compiled(machine: str, seed: int, steps: int = 30) -> Program:
     # Small memories, so that words are used again and again.
     overrides = ["memories.act.kib=4", "memories.wgt.kib=4", "memories.acc.kib=4", "memories.par.kib=2"]
     tiles = random_tiles(load_machine(machine, overrides), seed, steps)
-    placement = allocate(tiles)
+    placement = allocate(tiles).placement
     return emit(tiles, placement, compute_waits(tiles, placement))
 
 

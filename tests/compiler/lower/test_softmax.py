@@ -30,7 +30,7 @@ from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model, resume
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.tile.interpreter import interpret_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.binary.elf_writer import to_bytes

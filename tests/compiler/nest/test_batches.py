@@ -11,14 +11,14 @@ import pytest
 from tests.compiler.models import random_inputs
 from tests.compiler.pipelines import base16, compiled_distances, lowered
 from tests.compiler.simplify.test_computed_products import attention_model, image_attention_model
-from tilewright.compiler.nest.batches import separate_batches
-from tilewright.compiler.nest.copies import remove_copies
+from tilewright.compiler.nest.batches import batches
+from tilewright.compiler.nest.copies import copies
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.isa.language.operations import Op
 
 
-def copies(program: NestProgram) -> int:
+def count_copies(program: NestProgram) -> int:
     return sum(nest.expr.op is Op.SOURCE for nest in program.nests)
 
 
@@ -36,27 +36,27 @@ def assert_same(model: onnx.ModelProto, before: NestProgram, after: NestProgram)
 )
 def test_heads_are_computed_where_they_lie(model: onnx.ModelProto, heads: int) -> None:
     before = lowered(model)
-    after = separate_batches(before)
-    assert copies(before) > 0
+    after = batches(before)
+    assert count_copies(before) > 0
     products = [nest.name for nest in after.nests if nest.name.startswith(("scores", "values")) and nest.macs]
     assert len(products) == 2 * heads
     assert sum(nest.macs for nest in after.nests) == sum(nest.macs for nest in before.nests)
     assert_same(model, before, after)
-    merged = remove_copies(after, base16())
+    merged = copies(after, base16())
     assert_same(model, before, merged)
-    assert copies(merged) == 0
+    assert count_copies(merged) == 0
     assert compiled_distances(model, "base16").max() <= 1
 
 
 def test_heads_that_do_not_fill_words_stay_together() -> None:
     before = lowered(attention_model(1, 6, 40, 2))
-    assert any(nest.name == "scores" for nest in separate_batches(before).nests)
+    assert any(nest.name == "scores" for nest in batches(before).nests)
 
 
 def test_what_the_host_has_stays_as_it_is() -> None:
     before = lowered(attention_model(1, 6, 64, 2))
     joined = next(nest for nest in before.nests if nest.name == "scores").reads["x"].tensor
-    assert joined not in separate_batches(before).buffers
+    assert joined not in batches(before).buffers
     hosted = replace(before.outputs[0], name=joined)
-    after = separate_batches(replace(before, outputs=(*before.outputs, hosted)))
+    after = batches(replace(before, outputs=(*before.outputs, hosted)))
     assert joined in after.buffers

@@ -11,10 +11,10 @@ import pytest
 
 from tests.compiler.models import ModelBuilder, add_conv
 from tests.compiler.nests import INT8, activation
-from tests.compiler.pipelines import base16, compiled_distances, copies, copies_left, lowered
+from tests.compiler.pipelines import base16, compiled_distances, copies_left, count_copies, lowered
 from tilewright.compiler.lower.network import SPACE, affine, result_loops
-from tilewright.compiler.nest.batches import separate_batches
-from tilewright.compiler.nest.copies import remove_copies
+from tilewright.compiler.nest.batches import batches
+from tilewright.compiler.nest.copies import copies
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.isa.language.expressions import make
 from tilewright.isa.language.numeric import IntegerType
@@ -26,7 +26,7 @@ LOW = -128
 
 def merged(model: onnx.ModelProto) -> tuple[int, int]:
     before = lowered(model)
-    return copies_left(before, remove_copies(separate_batches(before), base16()), model)
+    return copies_left(before, copies(batches(before), base16()), model)
 
 
 def concatenated(
@@ -206,13 +206,13 @@ def hand_written(*copies: tuple[str, int, int], joint: int = 64) -> NestProgram:
     ],
 )
 def test_words_hold_channels_of_one_buffer(buffers: Sequence[tuple[str, int, int]], left: int) -> None:
-    assert copies(remove_copies(hand_written(*buffers), base16())) == left
+    assert count_copies(copies(hand_written(*buffers), base16())) == left
 
 
 def test_buffers_of_another_type_stay() -> None:
     program = hand_written(("a", 32, 0))
     wide = replace(program.buffers["a"], type=IntegerType(16, True))
-    assert copies(remove_copies(replace(program, buffers={**program.buffers, "a": wide}), base16())) == 1
+    assert count_copies(copies(replace(program, buffers={**program.buffers, "a": wide}), base16())) == 1
 
 
 def flattened(kernel: int, is_hosted: bool = False) -> onnx.ModelProto:

@@ -15,12 +15,12 @@ from tests.compiler.pipelines import base16, compiled_distances, copies_left, lo
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.lower.network import SPACE, affine, result_loops
-from tilewright.compiler.nest.batches import separate_batches
-from tilewright.compiler.nest.copies import remove_copies
+from tilewright.compiler.nest.batches import batches
+from tilewright.compiler.nest.copies import copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, BufferPart, Nest, NestProgram
-from tilewright.compiler.nest.parts import leave_inputs_in_place
+from tilewright.compiler.nest.parts import parts
 from tilewright.compiler.nest.text import print_nests
 from tilewright.compiler.pipeline import resume
 from tilewright.isa.files.loader import load_machine
@@ -30,8 +30,8 @@ LOW = -128
 
 
 def left(model: onnx.ModelProto) -> tuple[int, int]:
-    before = fuse(remove_copies(separate_batches(lowered(model)), base16()))
-    return copies_left(before, leave_inputs_in_place(before, base16()), model)
+    before = fuse(copies(batches(lowered(model)), base16()))
+    return copies_left(before, parts(before, base16()), model)
 
 
 def joined(
@@ -89,7 +89,7 @@ def test_what_the_host_needs_in_one_place_stays_a_copy(model: onnx.ModelProto) -
 
 
 @pytest.mark.parametrize(
-    ("first", "size", "parts"),
+    ("first", "size", "count"),
     [
         (16, 16, 1),
         (8, 16, 0),  # its words begin in another's
@@ -97,7 +97,7 @@ def test_what_the_host_needs_in_one_place_stays_a_copy(model: onnx.ModelProto) -
         (0, 8, 0),  # the other's are
     ],
 )
-def test_a_word_has_channels_of_one_buffer(first: int, size: int, parts: int) -> None:
+def test_a_word_has_channels_of_one_buffer(first: int, size: int, count: int) -> None:
     """Beside channels 8 to 15, which a nest computes."""
     index, shape = [affine((loop, 1)) for loop in SPACE], (1, size, 2, 2)
     channels = {"a": 8, "x": size, "j": 32}
@@ -111,7 +111,7 @@ def test_a_word_has_channels_of_one_buffer(first: int, size: int, parts: int) ->
 
     hosts = (Tensor("x", shape, shape, "int8", 1.0, 0, 0, 0),)
     before = NestProgram("hand", (nest("a", 8, 8), nest("x", size, first)), buffers, {}, {}, hosts, ())
-    assert len(leave_inputs_in_place(before, base16()).buffers["j"].parts) == parts
+    assert len(parts(before, base16()).buffers["j"].parts) == count
 
 
 def step(places: int, tokens: int, is_key: bool) -> onnx.ModelProto:
@@ -154,7 +154,7 @@ def program(first: Affine, size: int = 4, outside: int | None = None) -> NestPro
 
 
 @pytest.mark.parametrize(
-    ("before", "parts"),
+    ("before", "expected"),
     [
         (program(affine(("x", 1), constant=3)), (BufferPart("x", (0, 0, 0, 3)),)),
         (program(affine(("x", 2))), ()),  # every second column
@@ -162,15 +162,15 @@ def program(first: Affine, size: int = 4, outside: int | None = None) -> NestPro
         (program(affine(("x", 1)), outside=0), ()),
     ],
 )
-def test_parts_are_whole_inputs_side_by_side(before: NestProgram, parts: tuple[BufferPart, ...]) -> None:
-    assert leave_inputs_in_place(before, base16()).buffers["j"].parts == parts
+def test_parts_are_whole_inputs_side_by_side(before: NestProgram, expected: tuple[BufferPart, ...]) -> None:
+    assert parts(before, base16()).buffers["j"].parts == expected
 
 
 def test_an_input_of_another_type_is_no_part() -> None:
     before = program(affine(("x", 1)))
     wide = replace(before.buffers["j"], type=load_machine("base16").memories["acc"].element.type)
     assert (
-        not leave_inputs_in_place(replace(before, buffers={**before.buffers, "j": wide}), base16()).buffers["j"].parts
+        not parts(replace(before, buffers={**before.buffers, "j": wide}), base16()).buffers["j"].parts
     )
 
 
@@ -206,7 +206,7 @@ def test_tiles_of_a_matrix_are_loaded_from_both(cached: int, own: int, is_transp
     """A weight tile may begin in the cache and end behind it, whichever way the tensor's words lie in it."""
     machine = base16()
     nests = lower(product(cached, own, is_transposed), machine)
-    assert leave_inputs_in_place(nests, machine).buffers["b"].parts == (BufferPart("cache", (0, 0, 0, 0)),)
+    assert parts(nests, machine).buffers["b"].parts == (BufferPart("cache", (0, 0, 0, 0)),)
     rng = np.random.default_rng(cached)
     inputs = {each.name: rng.integers(-128, 128, each.shape).astype(np.int8) for each in nests.inputs}
     program = resume("lower", print_nests(nests), machine)

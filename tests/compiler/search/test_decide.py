@@ -25,7 +25,7 @@ from tilewright.compiler.search import decide
 from tilewright.compiler.search.decide import Known
 from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.select.cover import Selection
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.session import Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions

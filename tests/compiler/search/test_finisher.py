@@ -20,7 +20,7 @@ from tilewright.compiler.pipeline import compile_model, finished, finisher_for
 from tilewright.compiler.search.effort import CYCLES_PER_UNIT, Budget
 from tilewright.compiler.search.finisher import Finisher, FinishingPasses, exact_cycles
 from tilewright.compiler.search.measure import measured
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.binary.elf_writer import to_bytes

@@ -18,7 +18,7 @@ from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.search.layers_alone import OFFERED, LayersAlone, best_first
 from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.select.cover import Selection
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.choice import Candidates, TileChoice
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions

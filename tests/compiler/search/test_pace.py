@@ -7,17 +7,18 @@ from dataclasses import replace
 import pytest
 
 from tests.compiler.search.test_finisher import two_layers
-from tilewright.compiler.emission.placed import OrderedTiles, place
+from tilewright.compiler.emission.allocate import allocate
+from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.emission.waits import compute_waits
-from tilewright.compiler.search import pace
-from tilewright.compiler.search.pace import in_best_pace, paced
+from tilewright.compiler.search import pace as pace_module
+from tilewright.compiler.search.pace import pace, paced
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.machine import Machine
 
 
 def ordered(queue: int) -> OrderedTiles:
     tiles = two_layers()
-    placed = place(replace(tiles, machine=with_queue(tiles.machine, queue)))
+    placed = allocate(replace(tiles, machine=with_queue(tiles.machine, queue)))
     return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
 
 
@@ -46,14 +47,14 @@ def test_no_other_engine_is_further_ahead(depth: int) -> None:
 
 
 def test_machines_with_usual_queues_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "exact_cycles", None)
+    monkeypatch.setattr(pace_module, "exact_cycles", None)
     made = ordered(4)
-    assert in_best_pace(made) is made
+    assert pace(made) is made
 
 
 @pytest.mark.parametrize(("paced_cycles", "is_held"), [(9, True), (10, False)])
 def test_the_fastest_is_taken(monkeypatch: pytest.MonkeyPatch, paced_cycles: int, is_held: bool) -> None:
     cycles = iter([10, paced_cycles])
-    monkeypatch.setattr(pace, "exact_cycles", lambda program: next(cycles))
+    monkeypatch.setattr(pace_module, "exact_cycles", lambda program: next(cycles))
     made = ordered(8)
-    assert (in_best_pace(made).waits != made.waits) == is_held
+    assert (pace(made).waits != made.waits) == is_held

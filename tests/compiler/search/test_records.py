@@ -18,7 +18,7 @@ from tests.copied_tree import ROOT
 from tilewright.compiler.errors import FatalError
 from tilewright.compiler.search.tuning import recall, recall_chain, remember, remember_chain
 from tilewright.compiler.stripes.cut import Stripes
-from tilewright.compiler.stripes.decide import MeasuredStripes
+from tilewright.compiler.stripes.stripes import MeasuredStripes
 
 
 @pytest.fixture(autouse=True)

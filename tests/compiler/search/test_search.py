@@ -40,7 +40,7 @@ from tilewright.compiler.search.effort import EFFORTS, Budget, order_budget, til
 from tilewright.compiler.search.finisher import Finisher
 from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.select.cover import Selection
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.stripes.chain import Chain
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
 from tilewright.compiler.tile.program import TileProgram

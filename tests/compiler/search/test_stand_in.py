@@ -19,7 +19,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.search.stand_in import StandIn, stand_in
 from tilewright.compiler.select.cover import Selection
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.language.expressions import const

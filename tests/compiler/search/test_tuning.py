@@ -18,7 +18,7 @@ from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.errors import CompileError, FatalError
 from tilewright.compiler.search.tuning import recall, recall_chain, remember, remember_chain
 from tilewright.compiler.stripes.cut import Stripes
-from tilewright.compiler.stripes.decide import MeasuredStripes
+from tilewright.compiler.stripes.stripes import MeasuredStripes
 from tilewright.isa.errors import IsaError
 
 FORMER = {number: Path(__file__).with_name(f"format_{number}.json") for number in (3, 4, 5)}

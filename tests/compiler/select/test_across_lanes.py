@@ -11,7 +11,7 @@ from tests.compiler.nests import axis
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.expressions import across_lanes, source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestLoop, NestProgram
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType

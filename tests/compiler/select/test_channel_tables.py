@@ -15,7 +15,7 @@ from tests.compiler.pipelines import lowered, simulated
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.select.channel_tables import look_up
+from tilewright.compiler.select.channel_tables import channel_tables
 from tilewright.compiler.select.compared import compared_covers
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -35,7 +35,7 @@ def steps(program: NestProgram, machine: Machine) -> list[tuple[str, ...]]:
 def test_the_table_has_the_values_that_the_nest_computes(settings: dict[str, Any]) -> None:
     model = normalisation(**settings)
     before = lowered(model)
-    after = look_up(before, load_machine("base16"))
+    after = channel_tables(before, load_machine("base16"))
     assert [nest.expr.op.name for nest in after.nests] == ["LUT"]
     inputs = random_inputs(model, np.random.default_rng(5))
     one, other = (run_nests(program, inputs) for program in (before, after))
@@ -78,7 +78,7 @@ def test_words_that_are_wider_than_the_bus_take_longer_to_load() -> None:
 def test_what_one_instruction_computes_is_not_looked_up() -> None:
     model = conv_model(np.random.default_rng(7), 16, 16, size=18)
     machine, program = load_machine("base16"), lowered(model)
-    assert look_up(program, machine) is program
+    assert channel_tables(program, machine) is program
 
 
 def test_channels_that_do_not_differ_share_one_table() -> None:
@@ -89,11 +89,11 @@ def test_channels_that_do_not_differ_share_one_table() -> None:
         name: np.broadcast_to(values[:1], values.shape) if name in same else values
         for name, values in program.constants.items()
     }
-    made = look_up(replace(program, constants=alike), load_machine("base16"))
+    made = channel_tables(replace(program, constants=alike), load_machine("base16"))
     table = made.nests[0].reads["t"]
     assert made.constants[table.tensor].shape == (1, 256) and not table.index[0].terms
 
 
 def test_machines_without_lookups_keep_the_product() -> None:
     program = lowered(normalisation())
-    assert look_up(program, without(load_machine("base16"), "lookup")) is program
+    assert channel_tables(program, without(load_machine("base16"), "lookup")) is program

@@ -12,7 +12,7 @@ from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.text import print_nests
 from tilewright.compiler.pipeline import resume
-from tilewright.compiler.select.column_sums import sum_columns
+from tilewright.compiler.select.column_sums import column_sums
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 
@@ -21,7 +21,7 @@ LARGE = (2, 100, 300, 60)
 
 
 def nests_of(program: NestProgram, machine: Machine) -> list[str]:
-    return [nest.name for nest in sum_columns(program, machine).nests]
+    return [nest.name for nest in column_sums(program, machine).nests]
 
 
 @pytest.mark.parametrize("zeros", [("int8", 5, 0), ("int8", -128, 0), ("int8", -128, 7), ("uint8", 0, 255)], ids=str)
@@ -30,7 +30,7 @@ def test_sums_of_columns_are_apart_and_mean_the_same(zeros: tuple[str, int, int]
     machine = load_machine("base16")
     graph, inputs = product(LARGE, zeros, is_transposed)
     nests = lower(graph, machine)
-    apart = sum_columns(nests, machine)
+    apart = column_sums(nests, machine)
     assert [nest.name for nest in apart.nests][-2:] == ["product.columns", "product"]
     expected = run_nests(nests, inputs)["y"]
     assert np.array_equal(run_nests(apart, inputs)["y"], expected)

@@ -18,8 +18,8 @@ from tilewright.compiler.nest.nest import Nest
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.search.finisher import exact_cycles
-from tilewright.compiler.select.diagonals import sum_own_channels
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.diagonals import diagonals
+from tilewright.compiler.select.select import select
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine
@@ -136,7 +136,7 @@ def test_a_tap_a_cycle_is_no_faster_than_the_array_and_is_not_chosen() -> None:
 def test_a_machine_without_an_array_sums_tap_by_tap() -> None:
     machine = without(load_machine("vector16"), "mma", "mma_transposed")
     program = lowered(depthwise(32, kernel=3, size=9))
-    (cover,) = select(sum_own_channels(program, machine), machine).covers
+    (cover,) = select(diagonals(program, machine), machine).covers
     assert [step.format.mnemonic for step in cover.steps] == ["depthwise", "requantize"]
 
 
@@ -144,7 +144,7 @@ def test_a_machine_without_an_array_sums_tap_by_tap() -> None:
 def test_every_form_of_the_nest_has_the_same_values(name: str) -> None:
     model = depthwise(**CONVOLUTIONS[name])
     before = lowered(model)
-    after = sum_own_channels(before, load_machine("dw16"))
+    after = diagonals(before, load_machine("dw16"))
     assert after.nests != before.nests
     inputs = random_inputs(model, np.random.default_rng(5))
     one, other = (run_nests(program, inputs) for program in (before, after))
@@ -153,6 +153,6 @@ def test_every_form_of_the_nest_has_the_same_values(name: str) -> None:
 
 
 def chosen_form(model: onnx.ModelProto, machine: Machine) -> tuple[Nest, np.ndarray]:
-    program = sum_own_channels(lowered(model), machine)
+    program = diagonals(lowered(model), machine)
     (nest,) = program.nests
     return nest, program.constants[nest.reads["w"].tensor]

@@ -10,7 +10,8 @@ import pytest
 from tests.compiler.machines import REQUANTIZE_ADD, machine, with_instructions, without
 from tests.compiler.nests import NetworkByHand, assert_computes, network_for
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.select.selector import Selector, select
+from tilewright.compiler.select.select import select
+from tilewright.compiler.select.selector import Selector
 from tilewright.isa.machine.machine import Machine
 
 

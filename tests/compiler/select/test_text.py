@@ -20,7 +20,7 @@ from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.pipeline import compile_model, resume
 from tilewright.compiler.select.bindings import Binding, Idle
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.select.text import parse_selection, print_selection
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine

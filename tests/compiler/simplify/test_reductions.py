@@ -12,7 +12,7 @@ import pytest
 from tests.compiler.models import ModelBuilder, rescaled
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 
 
 def reduced(op_type: str, axes: Sequence[int], as_operand: bool = False, **attributes: Any) -> onnx.ModelProto:

@@ -26,7 +26,7 @@ def random_inputs(tiles: TileProgram) -> bytes:
 
 def run_binary(tiles: TileProgram, inputs: bytes) -> bytes:
     """The outputs region after the oracle has run the emitted program."""
-    placement = allocate(tiles)
+    placement = allocate(tiles).placement
     program = emit(tiles, placement, compute_waits(tiles, placement))
     bases = place_regions(program.limits)
     dram = np.zeros(dram_bytes(program.limits), np.uint8)

@@ -14,7 +14,7 @@ from tests.compiler.nests import network_for, select_and_tile
 from tilewright.compiler.emission.lifetimes import buffer_lifetimes, live_lower_bound
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.tiling.choice import MOST_TILES
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.planner import Planner

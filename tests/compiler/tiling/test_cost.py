@@ -19,7 +19,7 @@ from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.select.bindings import TableBinding
 from tilewright.compiler.select.cover import Cover
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.select.transfer import find_transfers
 from tilewright.compiler.tiling import cost
 from tilewright.compiler.tiling.choice import Candidates

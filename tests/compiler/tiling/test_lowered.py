@@ -17,8 +17,8 @@ from tests.rings import slow_beyond
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.products import Correction
 from tilewright.compiler.select.cover import Selection
-from tilewright.compiler.select.diagonals import sum_own_channels
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.diagonals import diagonals
+from tilewright.compiler.select.select import select
 from tilewright.compiler.session import Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling import lowered
@@ -112,7 +112,7 @@ def test_blocks_of_words_stay_within_a_bank(lowerings: list[str]) -> None:
     of, session = load_machine("dw16"), Session()
     for seed in range(2):
         model = conv_model(np.random.default_rng(seed), 20, 20, group=20, kernel=3, size=9, pads=[1, 1, 1, 1])
-        selection = select(sum_own_channels(of_model(model), of), of)
+        selection = select(diagonals(of_model(model), of), of)
         lowerings.clear()
         made = tile(selection, OPTIONS[1], session)
         assert lowerings == ["conv"][seed:]

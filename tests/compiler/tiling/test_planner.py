@@ -7,7 +7,7 @@ import pytest
 from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tilewright.compiler.select.cover import Selection
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.select import select
 from tilewright.compiler.session import Session
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.planned import planner_of

@@ -27,7 +27,7 @@ OPTIONS = (TilingOptions(), TilingOptions(residency="none"), TilingOptions(0.25,
 
 def assert_checked(program: TileProgram) -> None:
     """The program's instructions pass the checker: nothing out of bounds, unwritten or raced."""
-    placement = allocate(program)
+    placement = allocate(program).placement
     require_valid(emit(program, placement, compute_waits(program, placement)))
 
 

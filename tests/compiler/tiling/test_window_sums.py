@@ -22,8 +22,8 @@ from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import print_nests
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model, resume
-from tilewright.compiler.select.column_sums import sum_columns
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.column_sums import column_sums
+from tilewright.compiler.select.select import select
 from tilewright.compiler.select.text import parse_selection, print_selection
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -117,7 +117,7 @@ def test_zero_points_of_computed_matrices_are_apart_with_the_same_bits(
 ) -> None:
     target = machine_of(*machine)
     graph, inputs = product(sizes, zeros, is_transposed)
-    nests = sum_columns(lower(graph, target), target)
+    nests = column_sums(lower(graph, target), target)
     of_product = select(nests, target).covers[-1].dot
     assert of_product is not None
     assert of_product.adding is not None

@@ -33,7 +33,7 @@ class MeasuredColumns:
         return self.before is not None and self.after is not None and self.after < self.before * (1 - WORTH)
 
 
-def join_columns(graph: Graph, machine: Machine, measure: Measure) -> Graph:
+def columns(graph: Graph, machine: Machine, measure: Measure) -> Graph:
     """The graph with columns joined where that pays; the same graph where it does not."""
     for each in measured(graph, machine, measure):
         if each.is_worth:

@@ -21,8 +21,8 @@ from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.search.known_chains import KnownChains
 from tilewright.compiler.stripes.chain import chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
-from tilewright.compiler.stripes.decide import WORTH, MeasuredStripes, cut_chains, measured
 from tilewright.compiler.stripes.proposal import proposals
+from tilewright.compiler.stripes.stripes import WORTH, MeasuredStripes, measured, stripes
 from tilewright.isa.files.loader import load_machine
 
 SMALL = load_machine("dw16", ["memories.act.kib=32"])
@@ -48,7 +48,7 @@ def test_what_fits_stays_as_it_is() -> None:
     machine = load_machine("dw16", ["memories.act.kib=512"])
     program = before_stripes(MODEL, machine)
     assert not any(proposals(chain, machine) for chain in chains(program, machine.lanes))
-    assert cut_chains(program, machine, lambda nests: pytest.fail("nothing is measured")) is program
+    assert stripes(program, machine, lambda nests: pytest.fail("nothing is measured")) is program
 
 
 def test_the_fastest_that_is_measured_is_taken() -> None:
@@ -73,7 +73,7 @@ def test_edges_are_copied_where_that_takes_fewest_cycles() -> None:
 
     ((_, found),) = measured(program, SMALL, measure)
     assert found.stripes is not None and found.stripes.copies_edges
-    cut = cut_chains(program, SMALL, measure)
+    cut = stripes(program, SMALL, measure)
     assert "at a time with copied edges" in cut.remarks["stripes"] or "beside the next with" in cut.remarks["stripes"]
 
 
@@ -104,7 +104,7 @@ def test_edges_are_computed_again_where_no_instruction_copies() -> None:
 def test_stripes_that_save_little_are_not_worth_it() -> None:
     program = before_stripes(MODEL, SMALL)
     cycles = iter([20_000, *[19_700] * 10])
-    assert cut_chains(program, SMALL, lambda nests: next(cycles)) is program
+    assert stripes(program, SMALL, lambda nests: next(cycles)) is program
 
 
 def test_proposals_leave_room_for_a_second_stripe() -> None:
@@ -123,7 +123,7 @@ def test_proposals_leave_room_for_a_second_stripe() -> None:
 def test_nothing_is_measured_whose_busiest_engine_takes_as_long() -> None:
     program = before_stripes(MODEL, SMALL)
     cycles = iter([1000])
-    assert cut_chains(program, SMALL, lambda nests: next(cycles)) is program
+    assert stripes(program, SMALL, lambda nests: next(cycles)) is program
 
 
 def test_a_chain_that_reads_what_inputs_are_parts_of_is_measured_without_these() -> None:
@@ -137,7 +137,7 @@ def test_a_chain_that_reads_what_inputs_are_parts_of_is_measured_without_these()
         seen.append(nests)
         return 10_000
 
-    assert cut_chains(program, SMALL, measure) is program
+    assert stripes(program, SMALL, measure) is program
     assert len(seen) > 1 and not any(buffer.parts for nests in seen for buffer in nests.buffers.values())
 
 
@@ -145,12 +145,12 @@ def test_what_was_found_is_not_measured_again(tmp_path: Path) -> None:
     options = Options(tuning=tmp_path / "mine.json")
     program = before_stripes(MODEL, SMALL)
     cycles = iter([20_000, 19_000, 18_000, *[19_500] * 10])
-    first = cut_chains(program, SMALL, lambda nests: next(cycles), KnownChains(SMALL, options).recall)
-    again = cut_chains(program, SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options).recall)
+    first = stripes(program, SMALL, lambda nests: next(cycles), KnownChains(SMALL, options).recall)
+    again = stripes(program, SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options).recall)
     assert first.nests == again.nests != program.nests
     other = load_machine("dw16", ["memories.act.kib=33"])
     with pytest.raises(FatalError, match="does not say whether first, expand, depthwise, project are better"):
-        cut_chains(program, other, lambda nests: 0, KnownChains(other, replace(options, fails_on_miss=True)).recall)
+        stripes(program, other, lambda nests: 0, KnownChains(other, replace(options, fails_on_miss=True)).recall)
 
 
 def test_what_was_found_holds_for_a_network_that_is_trained_again(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_what_was_found_holds_for_a_network_that_is_trained_again(tmp_path: Path
     other = block_model(height=24, width=24, channels=96, stride=2, seed=1)
     programs = [before_stripes(model, SMALL) for model in (MODEL, other)]
     cycles = iter([20_000, 19_000, 18_000, *[19_500] * 10])
-    first = cut_chains(programs[0], SMALL, lambda nests: next(cycles), KnownChains(SMALL, options).recall)
-    again = cut_chains(programs[1], SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options).recall)
+    first = stripes(programs[0], SMALL, lambda nests: next(cycles), KnownChains(SMALL, options).recall)
+    again = stripes(programs[1], SMALL, lambda nests: pytest.fail("it is known"), KnownChains(SMALL, options).recall)
     assert first.remarks == again.remarks != programs[0].remarks
 
 
@@ -171,7 +171,7 @@ def test_what_is_kept_of_a_chain_names_its_tensors_in_order() -> None:
         kept.append(chain)
         return MeasuredStripes(1)
 
-    cut_chains(before_stripes(MODEL, SMALL), SMALL, lambda nests: 1, recall)
+    stripes(before_stripes(MODEL, SMALL), SMALL, lambda nests: 1, recall)
 
     (chain,) = kept
     results = [nest.result.tensor for nest in chain.nests]

@@ -50,7 +50,7 @@ def found_anew(chain: NestProgram, find: Callable[[], MeasuredStripes]) -> Measu
     return find()
 
 
-def cut_chains(
+def stripes(
     program: NestProgram,
     machine: Machine,
     measure: Measure,

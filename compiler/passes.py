@@ -50,7 +50,7 @@ from tilewright.compiler.select.read_sums import read_sums
 from tilewright.compiler.select.select import select
 from tilewright.compiler.select.windows import windows
 from tilewright.compiler.session import Session
-from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.steps import SIMPLIFYING, GraphPass
 from tilewright.compiler.stripes.stripes import Recall, stripes
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.machine.machine import Machine
@@ -151,9 +151,9 @@ def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
     def known_chains(at: PassContext) -> Recall:
         return KnownChains(at.machine, at.options, at.session).recall
 
+    reading = Pass("import", MODELS, GRAPH, lambda source, at: import_onnx(source, at.options.shapes))
+    simplifying = [Pass(step.name, GRAPH, GRAPH, _without_machine(step)) for step in SIMPLIFYING]
     rows = (  # a tuple of its own, so that the type checker compares each row with its levels
-        Pass("import", MODELS, GRAPH, lambda source, at: import_onnx(source, at.options.shapes)),
-        Pass("simplify", GRAPH, GRAPH, lambda graph, at: simplify(graph, at.blame, at.session)),
         Pass(
             SIDE_BY_SIDE, GRAPH, GRAPH,
             lambda graph, at: side_by_side(graph, at.machine, of_graphs(at)) if at.options.joins_columns else graph,
@@ -201,4 +201,8 @@ def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
             ),
         ),
     )  # fmt: skip
-    return in_order(rows)
+    return in_order((reading, *simplifying, *rows))
+
+
+def _without_machine(step: GraphPass) -> Callable[[Graph, PassContext], Graph]:
+    return lambda graph, at: step.run(graph, at.blame, at.session)

@@ -34,6 +34,8 @@ MOST_LINES, MOST_FUNCTION_LINES, FEW_LINES = 350, 60, 40
 LEVELS = ("Graph", "NestProgram", "Selection", "TileProgram", "PlacedTiles", "OrderedTiles", "Program")
 """The types of values of the compiler's levels."""
 
+TABLES = ("compiler/passes.py", "compiler/simplify/steps.py")
+
 CACHES = ("cache", "lru_cache")
 
 
@@ -95,16 +97,12 @@ def pass_rows(tables: Sequence[SourceFile]) -> list[PassRow]:
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
-        texts = {
-            target.id: node.value.value
-            for node in file.tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
+        texts = dict(_texts_of(file.tree))
         for node in ast.walk(file.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Pass":
-                name, run = node.args[0], node.args[3]
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Pass", "GraphPass"):
+                name, run = node.args[0], node.args[-1]
+                if isinstance(name, ast.Attribute):
+                    continue  # the rows of another table
                 told = texts.get(name.id, name.id) if isinstance(name, ast.Name) else ast.literal_eval(name)
                 while isinstance(run, ast.Lambda):
                     run = run.body.body if isinstance(run.body, ast.IfExp) else run.body
@@ -112,6 +110,18 @@ def pass_rows(tables: Sequence[SourceFile]) -> list[PassRow]:
                 function = run.id if isinstance(run, ast.Name) else ast.unparse(run)
                 found.append(PassRow(str(told), function, modules.get(function, file.module)))
     return found
+
+
+def _texts_of(tree: ast.Module) -> Iterator[tuple[str, object]]:
+    """The constants of a module, also those of one line: `A, B = "a", "b"`."""
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=value)):
+                yield name, value
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                for each, constant in zip(names, values, strict=True):
+                    if isinstance(each, ast.Name) and isinstance(constant, ast.Constant):
+                        yield each.id, constant.value
 
 
 def passes_out_of_sight(files: Sequence[SourceFile], rows: Sequence[PassRow]) -> list[str]:
@@ -295,7 +305,7 @@ def main() -> None:
     parser.add_argument("--list", action="append", default=[], metavar="ROW", help="what a row counts; its first words")
     arguments = parser.parse_args()
     files = source_files()
-    rows = pass_rows([file for file in files if file.place == "compiler/passes.py"])
+    rows = pass_rows([file for file in files if file.place in TABLES])
     several = [f"{row.name}: {row.function} of {row.module}" for row in rows if not row.has_one_name]
     counted = {
         "passes out of sight": passes_out_of_sight(files, rows),

@@ -12,7 +12,7 @@ from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.host_values import from_host
 from tilewright.compiler.nest.interpreter import run_nest
-from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.steps import simplify_graph
 from tilewright.isa.files.loader import load_machine, shipped_machines
 
 MACHINES = ("base16", "tiny8", "rect")
@@ -49,7 +49,7 @@ def test_every_machine_gives_the_same_bits() -> None:
 
 def test_each_layer_is_within_one_step_of_onnx_runtime() -> None:
     """On ONNX Runtime's own inputs of each layer: never more than 1 LSB away, equal on at least 99.9 %."""
-    program = lower(simplify(import_onnx(str(MODEL))), load_machine("base16"))
+    program = lower(simplify_graph(import_onnx(str(MODEL))), load_machine("base16"))
     values: dict[str, list[int]] = {nest.name: [0, 0, 0] for nest in program.nests}
 
     for reference in reference_tensors(100):

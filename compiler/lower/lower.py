@@ -19,7 +19,7 @@ from tilewright.compiler.lower.network import LoweringNetwork, identity_index, n
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.compiler.simplify.kinds import NAMING, REORDERING
-from tilewright.compiler.simplify.permutes import at_most_four
+from tilewright.compiler.simplify.permute_moves import at_most_four
 from tilewright.compiler.simplify.transposes import is_at_the_start
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Tensor

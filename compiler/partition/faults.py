@@ -20,10 +20,10 @@ from tilewright.compiler.partition.source import Source, read_source
 from tilewright.compiler.pipeline import cover_graph
 from tilewright.compiler.running import Keep
 from tilewright.compiler.session import Session
-from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.compiler.simplify.microsoft import WRITTEN
+from tilewright.compiler.simplify.steps import simplify_graph
 from tilewright.compiler.simplify.tables import FUNCTIONS
 from tilewright.isa.machine.machine import Machine
 
@@ -42,7 +42,7 @@ class Answer(Generic[Made]):
 def simplify_part(source: Source, part: Part, session: Session | None = None) -> Answer[Graph]:
     """A part as a simplified graph, which is the same for every machine. Raises FatalError."""
     nodes = part_nodes(source, part)
-    answer = _answer(source, part, lambda blame: simplify(part_graph(source, part), blame, session))
+    answer = _answer(source, part, lambda blame: simplify_graph(part_graph(source, part), blame, session))
     if any(f"onnx.{node.op_type}" in QUANTIZERS for node in nodes):
         return answer
     faults = {node.name: _float_fault(node) for node in nodes}

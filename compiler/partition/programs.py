@@ -15,6 +15,7 @@ from tilewright.compiler.partition.source import Source
 from tilewright.compiler.pipeline import compile_covered, with_enough_room, without_room
 from tilewright.compiler.running import Keep
 from tilewright.compiler.session import MemoScope, MemoStage, Session
+from tilewright.compiler.simplify.steps import simplify_graph
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 
@@ -77,8 +78,9 @@ class Programs:
             return Answer(None, simplified.error, simplified.faults)
         keep = self._keep_for(part)
         if keep is not None:
-            keep("import", part_graph(self.source, part))
-            keep("simplify", simplified.made)
+            graph = part_graph(self.source, part)
+            keep("import", graph)
+            simplify_graph(graph, session=self._session, keep=keep)
         return cover_part(self.source, part, simplified.made, self.machine, self._options, keep, self._session)
 
     def _keep_for(self, part: Part) -> Keep | None:

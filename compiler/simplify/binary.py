@@ -30,7 +30,7 @@ BINARY_KINDS = {
 BINARY = tuple(dict.fromkeys(BINARY_KINDS.values()))
 
 MOST_DIMENSIONS = 4
-"""The most dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins those of more."""
+"""The most dimensions of a tensor on the machine; `compiler.simplify.join_dimensions` joins those of more."""
 
 
 def of_two(operator: Operator, view: GraphView) -> Replacement | None:

@@ -6,7 +6,7 @@ anything itself. The replacement computes the same outputs, under the same names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,6 +102,12 @@ class GraphView:
 Rule = Callable[[Operator, GraphView], Replacement | None]
 Rules = Mapping[str, tuple[Rule, ...]]
 """Operator kind → its rules, tried in order; those of `*` are tried on every operator, after its own."""
+
+
+def merged(tables: Sequence[Rules]) -> Rules:
+    """One table that tries the rules of each operator kind in the tables' order."""
+    kinds = dict.fromkeys(kind for table in tables for kind in table)
+    return {kind: tuple(rule for table in tables for rule in table.get(kind, ())) for kind in kinds}
 
 
 def rewrite(graph: Graph, rules: Rules, blame: Blame = RAISING, session: Session | None = None) -> Graph:

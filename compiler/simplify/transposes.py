@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import Graph, Operator
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import BINARY
@@ -175,21 +174,6 @@ def is_at_an_end(operator: Operator, graph: Graph) -> bool:
             break
         name = reader.outputs[0]
     return graph.uses[name] == outputs.count(name) > 0
-
-
-def separate_ends(graph: Graph) -> Graph:
-    """The graph with a transpose for each output of one that others read as well: the host then orders that output."""
-    operators: list[Operator] = []
-    tensors = dict(graph.tensors)
-    for operator in graph.operators:
-        before = graph.producers.get(operator.inputs[0]) if operator.kind == "dequantize" else None
-        if before is not None and before.kind == "transpose" and graph.uses[operator.inputs[0]] > 1:
-            own = fresh_name(f"{operator.outputs[0]}.turned", tensors)
-            tensors[own] = tensors[operator.inputs[0]]
-            operators.append(replace(before, outputs=(own,)))
-            operator = replace(operator, inputs=(own,))
-        operators.append(operator)
-    return replace(graph, operators=tuple(operators), tensors=tensors)
 
 
 def is_at_the_start(operator: Operator, graph: Graph) -> bool:

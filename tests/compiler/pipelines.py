@@ -18,7 +18,7 @@ from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.steps import simplify_graph
 from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.operations import Op
@@ -35,7 +35,7 @@ def base16() -> Machine:
 
 
 def simplified(model: onnx.ModelProto) -> Graph:
-    return simplify(import_onnx(model.SerializeToString()))
+    return simplify_graph(import_onnx(model.SerializeToString()))
 
 
 def lowered(model: onnx.ModelProto) -> NestProgram:

@@ -14,6 +14,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.levels import GRAPH, NESTS
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import PASSES, chosen_passes, compile_model
+from tilewright.compiler.simplify.steps import SIMPLIFIED_BY
 from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine
@@ -22,7 +23,7 @@ from tilewright.simulator.values import simulate_values
 
 MOVABLE = tuple(
     step.name
-    for step in PASSES.passes[PASSES.position("simplify") + 1 :]
+    for step in PASSES.passes[PASSES.position(SIMPLIFIED_BY) + 1 :]
     if step.before is step.after and step.before in (GRAPH, NESTS)
 )
 """The passes that stay at their level: any may be left out."""
@@ -66,7 +67,7 @@ def shuffled(draw: random.Random) -> tuple[str, ...]:
         names += draw.sample(group, len(group) - 1)
         if level is GRAPH:
             names.append("lower")
-    return ("import", "simplify", *names, *PASSES.names()[PASSES.position("select") :])
+    return (*PASSES.names()[: PASSES.position(SIMPLIFIED_BY) + 1], *names, *PASSES.names()[PASSES.position("select") :])
 
 
 def test_all_passes_in_their_order_give_the_same_bytes() -> None:

@@ -138,7 +138,7 @@ def test_reports_every_pass_and_the_profile(tilewright: Command, model_file: Pat
     ended = tilewright("compile", model_file, "--isa", "base16", "--report", tmp_path / "report")
     assert ended.code == 0
     names = [name for name in files(tmp_path / "report") if not name.endswith(".html")]
-    assert names[:2] == ["00-import.mlir", "01-simplify.mlir"]
+    assert names[:2] == ["00-import.mlir", "01-forms.mlir"]
     assert names[-2].endswith("-emit.s") and names[-1] == "profile.json"
     profile = json.loads((tmp_path / "report" / "profile.json").read_text())
     assert sum(layer["cycles"] for layer in profile["layers"]) == profile["cycles"]

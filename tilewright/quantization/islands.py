@@ -19,7 +19,7 @@ from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.onnx_import import build_graph, is_fixed
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.reach import reads
-from tilewright.compiler.simplify import FORMS
+from tilewright.compiler.simplify.forms import FORMS
 from tilewright.compiler.simplify.full_rows import NEGLIGIBLE, is_zero_or_negligible
 from tilewright.compiler.simplify.rewrite import rewrite
 from tilewright.compiler.simplify.tables import FUNCTIONS

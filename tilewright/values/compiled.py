@@ -15,6 +15,7 @@ from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import pass_names
 from tilewright.compiler.running import DECIDED
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.simplify.steps import SIMPLIFIED_BY
 from tilewright.dumps.selection_report import BEFORE, BEFORE_SUMS
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program as Binary
@@ -53,6 +54,6 @@ def compile_keeping(model: Path | bytes, machine: Machine, options: Options) -> 
 
 def _compiled(of: Mapping[str, Any]) -> Compiled:
     """A program from what each pass made."""
-    joined = joined_columns(of["simplify"], of["columns"])
+    joined = joined_columns(of[SIMPLIFIED_BY], of["columns"])
     ordered = next(of[name] for name in ("ports", "pace", "waits") if name in of)
     return Compiled(of["emit"], of[BEFORE], of[BEFORE_SUMS], of["select"], ordered, of[DECIDED], joined)

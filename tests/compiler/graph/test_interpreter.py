@@ -19,7 +19,7 @@ from tilewright.compiler.graph.graph import Graph, Operator, Quantization, Tenso
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.graph.text import parse_graph, print_graph
 from tilewright.compiler.importers.onnx_import import import_onnx
-from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.steps import simplify_graph
 
 MODELS = {
     "conv": lambda rng, of: conv_model(rng, 8, 8, [11, 17], [3, 5], [2, 1], [0, 2, 1, 1], [1, 2], activation=of),
@@ -47,7 +47,7 @@ MODELS = {
 def test_imported_and_simplified_graphs_mean_the_model(name: str, activation: type) -> None:
     model = MODELS[name](np.random.default_rng(3), activation)
     graph = import_onnx(model.SerializeToString())
-    for stage in (graph, simplify(graph)):
+    for stage in (graph, simplify_graph(graph)):
         apart = distances(model, lambda inputs, stage=stage: run_graph(stage, inputs))
         assert apart.max() <= 1
         assert (apart == 0).mean() >= 0.99
@@ -55,7 +55,7 @@ def test_imported_and_simplified_graphs_mean_the_model(name: str, activation: ty
 
 def test_digits() -> None:
     model = onnx.load(DIGITS / "digits_int8.onnx")
-    graph = simplify(import_onnx(model.SerializeToString()))
+    graph = simplify_graph(import_onnx(model.SerializeToString()))
     apart = distances(model, lambda inputs: run_graph(graph, inputs))
     assert apart.max() <= 1
 

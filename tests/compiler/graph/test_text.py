@@ -13,7 +13,7 @@ from tilewright.compiler.graph.graph import Quantization, TensorType
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.graph.text import parse_graph, parse_type, print_graph, print_type
 from tilewright.compiler.importers.onnx_import import import_onnx
-from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.steps import simplify_graph
 
 MODELS = {
     "digits": lambda: onnx.load(DIGITS / "digits_int8.onnx"),
@@ -29,7 +29,7 @@ def test_reads_what_it_prints(name: str) -> None:
     model = MODELS[name]()
     imported = import_onnx(model.SerializeToString())
     inputs = random_inputs(model, np.random.default_rng(2))
-    for graph in (imported, simplify(imported)):
+    for graph in (imported, simplify_graph(imported)):
         text = print_graph(graph)
         again = parse_graph(text)
         assert print_graph(again) == text
@@ -72,7 +72,7 @@ def test_types(of: TensorType, text: str) -> None:
     ],
 )
 def test_faults_are_told(change: tuple[str, str], message: str) -> None:
-    text = print_graph(simplify(import_onnx(MODELS["conv"]().SerializeToString()))).replace("u8:f32", "i8:f32")
+    text = print_graph(simplify_graph(import_onnx(MODELS["conv"]().SerializeToString()))).replace("u8:f32", "i8:f32")
     assert change[0] in text
     with pytest.raises(CompileError, match=re.escape(message)):
         parse_graph(text.replace(*change))

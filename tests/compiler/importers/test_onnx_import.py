@@ -12,7 +12,7 @@ from tests.compiler.models import OPSET, conv_model, gemm_model, run_onnx
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.importers.onnx_import import import_onnx
-from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.steps import simplify_graph
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_a_quantised_model_of_opset_10_is_the_same_network() -> None:
     old.CopyFrom(new)
     old.opset_import[0].version = 10
     old.ir_version = 5
-    before, after = (simplify(import_onnx(model.SerializeToString())) for model in (new, old))
+    before, after = (simplify_graph(import_onnx(model.SerializeToString())) for model in (new, old))
     assert [(o.kind, o.name, o.inputs) for o in before.operators] == [
         (o.kind, o.name, o.inputs) for o in after.operators
     ]

@@ -31,8 +31,8 @@ from tilewright.compiler.nest.interpreter import run_nest, run_nests
 from tilewright.compiler.nest.nest import Affine
 from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.kinds import NAMING
+from tilewright.compiler.simplify.steps import simplify_graph
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import Interval
@@ -164,7 +164,7 @@ def test_digits_is_quick() -> None:
     """A bound of ten times what is usual, so that only a change of the order of growth fails it."""
     machine = base16()
     start = time.perf_counter()
-    lower(simplify(import_onnx(DIGITS / "digits_int8.onnx")), machine)
+    lower(simplify_graph(import_onnx(DIGITS / "digits_int8.onnx")), machine)
     assert time.perf_counter() - start < 0.5
 
 

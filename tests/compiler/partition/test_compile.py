@@ -58,7 +58,7 @@ class Counted:
         self.operators: Counter[str] = Counter()
         for module, name in (
             (source, "read_onnx"), (source, "finish_onnx"), (source, "build_graph"), (onnx_import, "import_onnx"),
-            (faults, "simplify"), (faults, "cover_graph"), (programs, "compile_covered"),
+            (faults, "simplify_graph"), (faults, "cover_graph"), (programs, "compile_covered"),
         ):  # fmt: skip
             self._count(module, name)
 
@@ -80,8 +80,8 @@ def test_is_read_once_and_each_node_simplified_at_most_twice(monkeypatch: pytest
     compiled = compile_partitioned(model, load_machine("tiny8"), Options(effort=0))
     assert isinstance(compiled, Partitioned) and len(compiled.segments) == 13
     assert [counted.calls[name] for name in ("read_onnx", "finish_onnx", "build_graph", "import_onnx")] == [1, 1, 1, 0]
-    assert counted.operators["simplify"] <= 2 * len(model.graph.node)
-    assert [counted.calls[name] for name in ("simplify", "cover_graph", "compile_covered")] == [1 + 7, 7, 7]
+    assert counted.operators["simplify_graph"] <= 2 * len(model.graph.node)
+    assert [counted.calls[name] for name in ("simplify_graph", "cover_graph", "compile_covered")] == [1 + 7, 7, 7]
 
 
 def test_of_parts_that_look_alike_one_is_searched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

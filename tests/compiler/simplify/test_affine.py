@@ -13,8 +13,8 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.affine import affine_to_conv, fold_affine_into_conv, integers_of_one
+from tilewright.compiler.simplify.steps import simplify_graph
 
 SCALE = np.array([1.5, -0.3, 0.0, 2.0])
 
@@ -125,7 +125,7 @@ def test_a_normalization_for_training_is_refused() -> None:
     normalization = only(graph, "onnx.BatchNormalization")
     object.__setattr__(normalization, "attributes", {"training_mode": 1})
     with pytest.raises(CompileError) as caught:
-        simplify(graph)
+        simplify_graph(graph)
     assert str(caught.value) == "node 'op' (BatchNormalization): training_mode = 1 has no lowering; expected 0"
 
 

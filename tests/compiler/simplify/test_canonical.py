@@ -12,7 +12,7 @@ from tests.compiler.pipelines import simplified
 from tests.compiler.simplify.graphs import kinds, only
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.onnx_import import import_onnx
-from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.steps import simplify_graph
 
 
 def refusal(model: onnx.ModelProto) -> str:
@@ -138,7 +138,7 @@ def test_an_attribute_that_changes_the_meaning_is_refused() -> None:
     pool = next(operator for operator in graph.operators if operator.kind == "onnx.MaxPool")
     object.__setattr__(pool, "attributes", {**pool.attributes, "colour": 3})
     with pytest.raises(CompileError) as caught:
-        simplify(graph)
+        simplify_graph(graph)
     assert str(caught.value) == "node 'pool' (MaxPool): attribute 'colour' has no lowering; remove it"
 
 

@@ -13,7 +13,7 @@ from tests.compiler.pipelines import compiled_distances, simplified
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.importers.onnx_import import import_onnx
-from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.steps import simplify_graph
 
 
 def along(
@@ -46,7 +46,7 @@ CASES = [
 def test_simplified_graphs_mean_the_same(shape: Sequence[int], attributes: dict[str, int], opset: int) -> None:
     model = along(shape, attributes, opset)
     inputs = random_inputs(model, np.random.default_rng(1))
-    graph = simplify(import_onnx(model.SerializeToString()))
+    graph = simplify_graph(import_onnx(model.SerializeToString()))
     assert [o.kind for o in graph.operators].count("softmax") == 1
     np.testing.assert_array_equal(run_graph(graph, inputs)["result"], run_onnx(model, inputs)["result"])
 

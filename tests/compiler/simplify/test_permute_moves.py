@@ -17,7 +17,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.nest.interpreter import run_nests
-from tilewright.compiler.simplify.permutes import permute_moves
+from tilewright.compiler.simplify.permute_moves import permute_moves
 from tilewright.compiler.simplify.refold import refold
 
 Moves = list[tuple[str, list[int]]]

@@ -15,17 +15,25 @@ from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.element_order import ElementOrder, effort, order_of, same_order
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.simplify.check import require_integer
 from tilewright.compiler.simplify.kinds import NAMING, QUANTIZING
 from tilewright.compiler.simplify.rewrite import drop_dead_code
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 
 def permute_moves(graph: Graph, blame: Blame = RAISING) -> Graph:
-    """The graph with `permute` where elements move; the reshapes and transpositions that stay only name tensors."""
+    """The graph with `permute` where elements move; the reshapes and transpositions that stay only name tensors.
+
+    It is the last pass of simplification: raises CompileError for an operator that is none on integers. Afterwards,
+    quantize reads only graph inputs, dequantize makes only graph outputs, and everything between is integer: products,
+    sums, pools and moves of elements.
+    """
     permutes = _Permutes(graph)
     for operator in graph.operators:
         permutes.visit(operator, blame)
-    return drop_dead_code(permutes.graph())
+    moved = drop_dead_code(permutes.graph())
+    require_integer(moved, blame)
+    return moved
 
 
 @dataclass(frozen=True, slots=True)

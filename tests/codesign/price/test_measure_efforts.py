@@ -24,3 +24,8 @@ def test_more_effort_is_faster_and_larger() -> None:
 def test_an_unknown_machine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nothing"]) == 1
     assert "nothing" in capsys.readouterr().err
+
+
+def test_takes_settings_of_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tiny8", "--set", "pipeline.mac=7", "--effort", "fast"]) == 1
+    assert "pipeline.mac: 7 is out of range; expected 0 to 1" in capsys.readouterr().err

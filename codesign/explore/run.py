@@ -22,7 +22,6 @@ from tilewright.codesign.explore.study import space_line
 from tilewright.codesign.explore.totals import all_figures, best_possible, machine_figures
 from tilewright.codesign.explore.worker import StudyTask, serve
 from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json
-from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.version import version
@@ -207,7 +206,7 @@ class _StudyRun:
             self.store.add({**line, "failure": {"stage": "load", "reason": str(error).splitlines()[0]}})
             self._ended(label)
             return None
-        key = machine_key(machine)
+        key = self.space.machine_key(point, machine)
         self.store.add({**line, "machine": key})
         return _Job(point, label, machine, key)
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
+from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.price.sizes import SIZE
 from tilewright.isa.files.laid_over import laid_over
@@ -27,6 +29,9 @@ MOST_REFUSED = 100_000
 
 SPECIALISED = "specialised"
 """The axis of instructions that are found for the base machine: on (1), or off (0)."""
+
+TARGET = "target_mhz"
+"""The axis of clocks that points aim at: how they are mapped, and their memories' macros; no key of the machine."""
 
 Point = tuple[Scalar, ...]
 """A value for each axis of a space, in its order."""
@@ -128,6 +133,16 @@ class Space:
         names = {name for constraint in self.constraints for name in constraint.figures} | set(self.objectives)
         return any(FIGURES[name].needs_clock for name in names)
 
+    def target_mhz(self, point: Point) -> int | None:
+        """The clock that a point aims at; None in a space without targets."""
+        found = (value for axis, value in zip(self.axes, point, strict=True) if axis.name == TARGET)
+        return cast("int | None", next(found, None))
+
+    def machine_key(self, point: Point, machine: Machine) -> str:
+        """What results of a point's machine are kept by: of one that aims at a clock, also that."""
+        target = self.target_mhz(point)
+        return machine_key(machine) + (f"@{target}" if target else "")
+
     def names(self, point: Point) -> dict[str, Scalar]:
         """What constraints may use of a point before any work: its keys and overlays, and keys of the base."""
         return {**self.constants, **{axis.name: value for axis, value in zip(self.axes, point, strict=True)}}
@@ -184,7 +199,7 @@ class Space:
 
     def _built(self, choices: Sequence[tuple[Axis, Scalar]]) -> Machine:
         """Overlays lie on the base, keys on the overlays; last go the engines that a point is without."""
-        tree = self.tree
+        tree, choices = self.tree, [each for each in choices if each[0].name != TARGET]
         for axis, value in choices:
             if axis.overlay is not None and value:
                 tree = laid_over(tree, axis.overlay)

@@ -11,7 +11,7 @@ from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.machine_keys import fault_of, kind_of_key
 from tilewright.codesign.explore.met import is_met_by_some, looked_at
-from tilewright.codesign.explore.space import SPECIALISED, Axis, Constraint, Space, WeightedNetwork
+from tilewright.codesign.explore.space import SPECIALISED, TARGET, Axis, Constraint, Space, WeightedNetwork
 from tilewright.codesign.specialise.share import EXPECTED, share_of
 from tilewright.compiler.search.effort import EFFORTS
 from tilewright.isa.errors import IsaError, did_you_mean, short
@@ -27,6 +27,9 @@ MOST_VALUES = 10_000
 MOST_CHARACTERS = 2_000
 """Of all constraints together: they are computed for every point."""
 
+MOST_MHZ = 100_000
+"""A clock that nothing reaches."""
+
 EFFORT = WholeNumber(0, len(EFFORTS) - 1)
 
 SPACE_KEYS = {
@@ -34,6 +37,7 @@ SPACE_KEYS = {
     "keys": Key(Names(Word()), "Keys of the machine, each with a list of values or a range.", is_needed=False),
     "overlays": Key(Names(Word()), "Files to lay over the machine or not, by name.", is_needed=False),
     "specialise": Key(Word(), "How much logic instructions to be found may add, such as +5%.", is_needed=False),
+    "targets": Key(Words(), "Clocks in MHz to aim at, as price --target does.", is_needed=False),
     "constraints": Key(Words(), "What a point must meet.", is_needed=False),
     "networks": Key(Names(Word()), "ONNX files by name, each with a weight of 1 or its own."),
     "objectives": Key(Words(), "Figures of which none may be worse without another being better."),
@@ -102,6 +106,7 @@ class SpaceReader:
         self._trees = [*([machine] if machine else []), *(axis.overlay for axis in overlays if axis.overlay)]
         axes = (*(self._axes(top.get("keys")) if machine else ()), *overlays)
         axes += self._specialised(top.get("specialise"), machine)
+        axes += self._targets(top.get("targets"))
         constraints = self._constraints(top.get("constraints"))
         networks = self._networks(top.get("networks"))
         objectives = self._objectives(top.get("objectives"))
@@ -120,6 +125,16 @@ class SpaceReader:
         if share is None:
             self._reader.complain(tree.where, "specialise", f"{EXPECTED}, not {short(tree.value)}")
         return (Axis(SPECIALISED, (0, 1), machine, share),)
+
+    def _targets(self, tree: Tree | None) -> tuple[Axis, ...]:
+        if tree is None:
+            return ()
+        values = self._values(tree, "targets")
+        for value in values:
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_MHZ:
+                fault = f"expected whole MHz from 1 to {MOST_MHZ:,}, not {short(value)}"
+                self._reader.complain(tree.where, "targets", fault)
+        return (Axis(TARGET, values),)
 
     # -- the machine ---------------------------------------------------------------------------------------------------
 

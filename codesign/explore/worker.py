@@ -136,7 +136,8 @@ class Worker:
         """The price of the last machine is kept: its networks come next."""
         if point not in self.prices:
             like = self._like(point, machine)
-            self.prices = {point: price_of(machine, like, self.space.needs_clock, self.process)}
+            target = self.space.target_mhz(point)
+            self.prices = {point: price_of(machine, like, self.space.needs_clock, self.process, target)}
         return self.prices[point]
 
     def _like(self, point: Point, machine: Machine) -> Machine | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.price.known_clock import known_clock
 from tilewright.codesign.price.price import Price, price_machine
 from tilewright.codesign.price.process import Process, load_process
+from tilewright.codesign.price.target import aimed
 from tilewright.isa.machine.machine import Machine
 
 
@@ -55,24 +56,33 @@ class Priced:
 
 
 def price_of(
-    machine: Machine, like: Machine | None = None, with_clock: bool = True, process: Process | None = None
+    machine: Machine,
+    like: Machine | None = None,
+    with_clock: bool = True,
+    process: Process | None = None,
+    target_mhz: float | None = None,
 ) -> Priced:
     """The price of a machine, from the cache where it is known.
 
     The logic is estimated; with `like`, a machine that differs in few facts, it is fitted to that one's price, which
     takes a second where an estimate takes up to a minute. The clock, which takes up to some minutes, is always the
-    machine's own. Raises PriceError.
+    machine's own. With a clock to aim at, macros and mapping are those that reach it in the least area, or come
+    nearest. Raises PriceError.
     """
     process = process or load_process()
     price = price_machine(machine, process, like=like)
-    clock = known_clock(machine, process) if with_clock else None
+    logic_um2 = price.logic_um2
+    clock = known_clock(machine, process) if with_clock and target_mhz is None else None
+    if target_mhz is not None:
+        aim = aimed(price, target_mhz)
+        price, logic_um2, clock = replace(price, memories=aim.memories), aim.logic_um2, aim.clock
     figures = MachineFigures(
         machine=machine.name,
         machine_key=machine_key(machine),
         process=process.name,
-        logic_mm2=price.logic_um2 / 1e6,
+        logic_mm2=logic_um2 / 1e6,
         memories_mm2=price.memories_um2 / 1e6,
-        kge=price.gates(price.logic_um2) / 1000,
+        kge=price.gates(logic_um2) / 1000,
         flip_flops=sum(unit.flip_flops for unit in price.units),
         basis="fitted" if like is not None else "estimated",
         fitted_to=price.fitted_to,

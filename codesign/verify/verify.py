@@ -10,7 +10,6 @@ from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.store import Store
 from tilewright.codesign.explore.study import DONE, DROPPED, Entry, Study
-from tilewright.codesign.points.machine import machine_key
 from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.verify.area import verify_area
 from tilewright.codesign.verify.dropped import some_dropped, verify_dropped
@@ -115,7 +114,7 @@ class _Subject:
         self._machine = space.machine(self._point)
         self._networks = networks
         self._compare_bits = compare_bits
-        if machine_key(self._machine) != machine_of(study, entry):
+        if space.machine_key(self._point, self._machine) != machine_of(study, entry):
             raise StudyError(f"{study.folder}: the machine of {entry.label} has changed since; run the study again")
 
     def verdict(self, degree: str) -> Verdict:

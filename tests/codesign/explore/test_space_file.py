@@ -51,6 +51,31 @@ def test_points_are_all_combinations_that_are_allowed(folder: Path) -> None:
     assert [network.batch for network in space.networks] == [None, None]
 
 
+def test_a_point_that_aims_at_a_clock_is_the_same_machine_with_results_of_its_own(folder: Path) -> None:
+    (folder / "space.yaml").write_text(GOOD.replace("constraints:", "targets: [165, 270]\nconstraints:"))
+    space = read_space(folder / "space.yaml")
+    slow, fast = ((8, 8, 2, 0, target) for target in (165, 270))
+    machine = space.machine(slow)
+    assert machine == space.machine(fast)
+    assert (space.target_mhz(slow), space.target_mhz(fast)) == (165, 270)
+    assert space.label(fast).endswith(" target_mhz=270")
+    assert {slow, fast} < set(space.points())
+    assert len({space.machine_key(point, machine) for point in (slow, fast)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ("[0]", "expected whole MHz from 1 to 100,000, not 0"),
+        ("[true]", "expected whole MHz from 1 to 100,000, not True"),
+        ("270", "expected a list such as [8, 16] or a range such as {from: 8, to: 32, times: 2}, not 270"),
+    ],
+)
+def test_a_target_that_is_no_clock_is_refused(folder: Path, values: str, fault: str) -> None:
+    text = GOOD.replace("constraints:", f"targets: {values}\nconstraints:")
+    assert faults(folder, text) == f"space.yaml:8:10: targets: {fault}"
+
+
 def test_an_engine_is_there_or_not(folder: Path) -> None:
     (folder / "two.yaml").write_text(
         "extends: tiny8\n"

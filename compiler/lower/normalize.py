@@ -225,8 +225,7 @@ class _Expressions:
         leading = make(Op.WRAP, make(Op.SHIFT_RIGHT, packed, const(widths.leading.below)), type=widths.leading.type)
         product = make(Op.MUL, self._distance(value, mean), leading)
         count = make(Op.WRAP, packed, type=widths.count)
-        rounded = make(Op.ROUND_SHIFT, product, count, scope=self.scope)
-        return widths.wrapped(rounded)
+        return make(Op.WRAP, make(Op.ROUND_SHIFT, product, count, scope=self.scope), type=widths.divided)
 
     def _distance(self, value: Expr, mean: Expr | None) -> Expr:
         """How far a value is from the mean, or from the zero point, in the finer unit."""

@@ -8,6 +8,7 @@ Each is in one form of expression, wherever a vector instruction has it:
     wrap(a + epsilon, …)                         the sum of squares
     … + constant - ((clz(…) - n) >> 1)           by how much a product is shifted, in the low bits of a root
     round_shift(…, wrap(r, …))                   that shift
+    wrap(round_shift(…, wrap(r, …)), …)          the normalised value
 
 The table of guesses, the leading bits of a root and the errors of Newton steps are as in a softmax
 (`compiler.lower.softmax_format`).
@@ -22,7 +23,7 @@ from tilewright.compiler.lower.softmax_format import LeadingBits, SoftmaxFormat,
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, make, walk
-from tilewright.isa.language.numeric import IntegerType, Rounding, type_of
+from tilewright.isa.language.numeric import WORD_BITS, IntegerType, Rounding, type_of
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
@@ -38,6 +39,7 @@ class NormalizeFormat:
     magnitude: IntegerType  # of a sum of squares
     exponent: int  # the shift of a product with the root of a magnitude that has no zeros before it
     count: IntegerType
+    divided: IntegerType  # of a normalised value
     guesses: TableFormat
     guess_shift: int
     leading: LeadingBits
@@ -45,6 +47,7 @@ class NormalizeFormat:
     rounding: Rounding
     row_words: int  # of the memory of sums: it holds what is left of a whole row
     sums: IntegerType  # which all steps are wrapped to
+    result: IntegerType
 
     def wrapped(self, value: Expr) -> Expr:
         """A value as a word of sums holds it."""
@@ -61,6 +64,9 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, arithmetic: Arith
     sums, half = arithmetic.sum, arithmetic.sum.bits // 2
     suggested = arithmetic.activation.bits - 1, IntegerType(half, True)
     fraction, deviation = first_found(_deviation, nodes, suggested)
+    # plus a bias, times a scale, it fits the bits of a statement's values
+    number = arithmetic.requantization(sums, arithmetic.activation)
+    divided = IntegerType(min(sums.bits, WORD_BITS - 2 - number.scale_bits), True)
     magnitude = first_found(_magnitude, nodes, IntegerType(sums.bits - 1, False))
     return NormalizeFormat(
         fraction=fraction,
@@ -69,7 +75,8 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, arithmetic: Arith
         mean_scale=first_found(_mean_scale, nodes, IntegerType(half, False)),
         magnitude=magnitude,
         exponent=first_found(_exponent, nodes, magnitude.bits // 2),
-        count=first_found(_count, nodes, arithmetic.requantization(sums, arithmetic.activation).shift),
+        count=first_found(_count, nodes, number.shift),
+        divided=first_found(_divided, nodes, divided),
         guesses=softmax.guesses,
         guess_shift=softmax.guess_shift,
         leading=softmax.leading,
@@ -77,6 +84,7 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, arithmetic: Arith
         rounding=arithmetic.rounding,
         row_words=_row_words(machine, sums),
         sums=sums,
+        result=arithmetic.activation,
     )
 
 
@@ -147,3 +155,7 @@ def _count(node: Expr) -> IntegerType | None:
         case Expr(op=Op.ROUND_SHIFT, args=(_, Expr(op=Op.WRAP, type=IntegerType() as count, args=(counted,)))):
             return count if counted.op is Op.SOURCE else None
     return None
+
+
+def _divided(node: Expr) -> IntegerType | None:
+    return node.type if node.op is Op.WRAP and _count(node.args[0]) is not None else None

@@ -18,8 +18,8 @@ from tilewright.isa.language.expressions import Expr, Scope, const, make
 from tilewright.isa.language.numeric import Interval, round_shift
 from tilewright.isa.language.operations import Op
 
-TOLERANCE = 2.0**-13
-"""Newton steps are added until roots have no larger relative error than this."""
+TOLERANCE = 2.0**-5
+"""In steps of a full result. Newton steps are added until roots cause no larger error than this."""
 
 MAX_STEPS = 4
 
@@ -78,14 +78,18 @@ def _product(a: Expr, root: Expr, shift: int, scope: Scope) -> Expr:
 
 
 def reciprocal_root(widths: NormalizeFormat) -> ReciprocalRoot:
-    """With as few Newton steps as the tolerance allows."""
+    """With as few Newton steps as the tolerance allows; no more than make the roots better."""
     samples, guesses, unit = _samples(widths), *_guesses(widths)
     steps: list[NewtonStep] = []
+    best, least = None, math.inf
     while True:
         root = ReciprocalRoot(widths, _left_out(widths), guesses, tuple(steps), unit)
         error = float(np.abs(root.values(samples) * np.sqrt(samples) / unit - 1).max())
-        if error <= TOLERANCE or len(steps) == MAX_STEPS:
+        if best is not None and error > least / 2:
+            return best
+        if error <= TOLERANCE / widths.result.count or len(steps) == MAX_STEPS:
             return root
+        best, least = root, error
         step, unit = _step(widths, unit)
         steps.append(step)
 

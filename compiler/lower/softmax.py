@@ -6,7 +6,8 @@
     r = (r >> 8) · (2 · k - s · (r >> 8) / 2**8) / 2**16        each squares the relative error
     y = clamp(round_shift(r · lut(e, m - a), n) + zero, low, high)
 
-All widths and constant shifts are the machine's (`compiler.lower.softmax_format`); those above are vector16's.
+All widths and constant shifts are the machine's (`compiler.lower.softmax_format`); those above are vector16's. Where a
+table of all distances would be too long, e[d] is the product of two entries, for the high and for the low bits of d.
 
 It is all one nest: values that all channels of a pixel share stand in it wherever they are used, and are computed once.
 A step also multiplies r by a constant, so that K ends as what the result's scale asks for. With vector16's shifts the
@@ -20,6 +21,7 @@ the table's entry is `where(mask, lut(…), 0)` in s and y.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +37,7 @@ from tilewright.compiler.lower.network import (
     result_loops,
     target_of,
 )
-from tilewright.compiler.lower.softmax_format import SoftmaxFormat
+from tilewright.compiler.lower.softmax_format import SoftmaxFormat, TableFormat
 from tilewright.compiler.nest.expressions import across_lanes, clamp, scope_of_rounding, source
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, const, make
@@ -82,14 +84,13 @@ def lower_softmax(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     reciprocal = reciprocal_of(channels, network.quantization(y)[0], widths, network.arithmetic.rounding, operator)
     reads, largest = _largest(operator, network)
     reads["x"] = Access(network.buffer_of[x], identity_index())
-    exponentials = _exponentials(operator, network)
-    for name, values, table in (
-        ("e", exponentials, widths.exponentials), ("guess", reciprocal.guesses, widths.guesses)
-    ):  # fmt: skip
+    for name, (values, table) in (
+        _exponentials(operator, network) | {"guess": (reciprocal.guesses, widths.guesses)}
+    ).items():
         constant = network.add_constant(f"{operator.name}.{name}", values[None], table.element)
         reads[name] = Access(constant, (affine(),))
-    entries, index = network.values(reads["e"].tensor), widths.exponentials.index
-    term = _exponential(entries, largest, network.activation("a"), index)
+    entries: dict[str, Interval] = {name: network.values(reads[name].tensor) for name in ("e", "low") if name in reads}
+    term = _exponential(entries, largest, network.activation("a"), network)
     if "kept" in reads:
         term = _kept("kept", term, 0)
     elif padded_channels(channels, network) > channels:
@@ -99,7 +100,7 @@ def lower_softmax(operator: Operator, network: LoweringNetwork) -> list[Nest]:
         term = make(Op.MIN, term, source("weight", Interval(0, widths.unit)))
     total = across_lanes(Op.LANES_SUM, Expr(Op.SUM, Interval(widths.unit, channels * widths.unit), (term,)))
     share = reciprocal.expression(total, network.values(reads["guess"].tensor))
-    factor = _exponential(entries, largest, network.activation("x"), index)
+    factor = _exponential(entries, largest, network.activation("x"), network)
     factor = _kept("keeps", factor, 0) if "keeps" in reads else factor
     product = make(Op.MUL, make(Op.WRAP, share, type=widths.reciprocal), factor)
     target = target_of(operator, network)
@@ -154,10 +155,14 @@ def _kept(mask: str, value: Expr, otherwise: int) -> Expr:
     return make(Op.WHERE, source(mask, Interval(0, 1)), value, const(otherwise))
 
 
-def _exponentials(operator: Operator, network: LoweringNetwork) -> Integers:
-    """The table of exponentials of all distances below the largest value; raises CompileError for one too short."""
+def _exponentials(operator: Operator, network: LoweringNetwork) -> dict[str, tuple[Integers, TableFormat]]:
+    """The table of exponentials of all distances below the largest value; or two, of their high and their low bits.
+
+    Raises CompileError for an index too short.
+    """
     scale, _ = network.quantization(operator.inputs[0])
-    index, farthest = network.softmax.exponentials.index, network.arithmetic.activation.interval.span
+    widths = network.softmax
+    index, farthest = widths.exponentials.index, network.arithmetic.activation.interval.span
     if index.interval.high < farthest:
         raise CompileError(
             operator,
@@ -165,12 +170,32 @@ def _exponentials(operator: Operator, network: LoweringNetwork) -> Integers:
             expected=f"a table for all of {IntegerType(farthest.bit_length(), False)}",
         )
     distances = np.maximum(np.arange(index.interval.low, index.interval.high + 1), 0)
-    return np.rint(np.exp(-distances * np.float64(scale)) * network.softmax.unit).astype(np.int64)
+    if widths.low_bits is None:
+        return {"e": (_table(distances, scale, widths.unit), widths.exponentials)}
+    below = widths.low_bits.table
+    one = below.element.interval.high
+    others = widths.unit * 2.0**widths.low_bits.shift / one  # the product of both is a unit
+    return {
+        "e": (_table(distances[:: below.entries], scale, others), widths.exponentials),
+        "low": (_table(distances[: below.entries], scale, one), below),
+    }
 
 
-def _exponential(entries: Interval, largest: Expr, value: Expr, index: IntegerType) -> Expr:
-    distance = make(Op.WRAP, make(Op.SUB, largest, value), type=index)
-    return Expr(Op.LUT, entries, (distance,), name="e")
+def _table(distances: Integers, scale: float, unit: float) -> Integers:
+    return np.rint(np.exp(-distances * np.float64(scale)) * unit).astype(np.int64)
+
+
+def _exponential(entries: Mapping[str, Interval], largest: Expr, value: Expr, network: LoweringNetwork) -> Expr:
+    """The entry for how far a value is below the largest; with two tables, the product of two."""
+    widths, below = network.softmax, network.softmax.low_bits
+    gap = make(Op.SUB, largest, value)
+    distance = make(Op.WRAP, gap, type=widths.exponentials.index)
+    if below is None:
+        return Expr(Op.LUT, entries["e"], (distance,), name="e")
+    high = Expr(Op.LUT, entries["e"], (make(Op.SHIFT_RIGHT, distance, const(below.count)),), name="e")
+    low = Expr(Op.LUT, entries["low"], (make(Op.WRAP, gap, type=below.table.index),), name="low")
+    scope = scope_of_rounding(network.arithmetic.rounding)
+    return make(Op.ROUND_SHIFT, make(Op.MUL, high, low), const(below.shift), scope=scope)
 
 
 def _result(operator: Operator, network: LoweringNetwork) -> Access:

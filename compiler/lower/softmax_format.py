@@ -3,6 +3,8 @@
 Each is in one form of expression, wherever a vector instruction has it:
 
     lut(t, wrap(b - a, …))                       the table of exponentials: its elements, and the type of its index
+    round_shift(lut(t, wrap(b - a, …) >> n) * lut(u, wrap(b - a, …)), n)
+                                                 two such tables in place of one, for the high and the low bits of b - a
     min(lut(t, …), p.scale)                      the parameter that keeps a lane in the sum or takes it out
     wrap(lanes_sum(…), …)                        the sum
     lut(t, wrap(a >> n, …)) << shift             the table of first guesses
@@ -10,6 +12,8 @@ Each is in one form of expression, wherever a vector instruction has it:
     wrap(twice - round_shift(…, n), …)           the error of a reciprocal, and the constant that it is taken from
     wrap(round_shift(a * wrap(…), n), …)         the corrected reciprocal
     round_shift(wrap(r, …) * lut(t, …), shift)   the reciprocal that the result is computed with
+
+Where one table has the exponentials of all distances, there may be two: e to the power of a sum is a product.
 """
 
 from __future__ import annotations
@@ -42,6 +46,22 @@ class TableFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class LowBits:
+    """A second table, of the exponentials of a distance's low bits; the first one then has those of the bits above."""
+
+    table: TableFormat
+    shift: int  # of the product of two entries
+
+    @property
+    def count(self) -> int:
+        return self.table.index.bits
+
+
+Exponentials = tuple[TableFormat, LowBits | None]
+"""Its index is a distance; with low bits, it has an entry for each value of the bits above these."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeadingBits:
     """The bits of a reciprocal that take part in a product: all but the `below` lowest, as a number of this type."""
 
@@ -54,6 +74,7 @@ class SoftmaxFormat:
     """What the softmax instructions of a machine can hold."""
 
     exponentials: TableFormat
+    low_bits: LowBits | None  # None: one table has all distances
     mask: IntegerType  # of the parameter that takes lanes out of the sum
     sums: IntegerType
     guesses: TableFormat
@@ -69,7 +90,10 @@ class SoftmaxFormat:
     @property
     def unit(self) -> int:
         """What stands for the exponential of 0, and so for the least sum."""
-        return min(self.exponentials.element.interval.high, self.mask.interval.high)
+        one = self.exponentials.element.interval.high
+        if self.low_bits is not None:
+            one = (one * self.low_bits.table.element.interval.high) >> self.low_bits.shift
+        return min(one, self.mask.interval.high)
 
     @property
     def largest_reciprocal(self) -> int:
@@ -114,8 +138,11 @@ def softmax_format(machine: Machine, arithmetic: Arithmetic) -> SoftmaxFormat:
     sums, half = arithmetic.sum, IntegerType(arithmetic.sum.bits // 2, False)
     index = IntegerType(arithmetic.activation.bits, False)
     guesses, guess_shift = first_found(_guesses, nodes, (TableFormat(half, index), index.bits))
+    of_one_table: Exponentials = first_found(_exponentials, nodes, TableFormat(half, index)), None
+    exponentials, low_bits = first_found(_in_two_tables, nodes, of_one_table)
     return SoftmaxFormat(
-        exponentials=first_found(_exponentials, nodes, TableFormat(half, index)),
+        exponentials=exponentials,
+        low_bits=low_bits,
         mask=first_found(_mask, nodes, half),
         sums=first_found(_sums, nodes, sums),
         guesses=guesses,
@@ -141,8 +168,45 @@ def _exponentials(node: Expr) -> TableFormat | None:
     return None
 
 
+def _in_two_tables(node: Expr) -> Exponentials | None:
+    match node:
+        case Expr(
+            op=Op.ROUND_SHIFT,
+            args=(
+                Expr(
+                    op=Op.MUL,
+                    args=(
+                        Expr(
+                            op=Op.LUT,
+                            range=values,
+                            args=(
+                                Expr(
+                                    op=Op.SHIFT_RIGHT,
+                                    args=(
+                                        Expr(op=Op.WRAP, type=IntegerType() as distance),
+                                        Expr(op=Op.CONST, value=below),
+                                    ),
+                                ),
+                            ),
+                        ),
+                        low,
+                    ),
+                ),
+                Expr(op=Op.CONST, value=shift),
+            ),
+        ):
+            table = _exponentials(low)
+            if table is not None and table.index.bits == below:
+                return TableFormat(type_of(values), distance), LowBits(table, shift)
+    return None
+
+
+def _is_exponential(node: Expr) -> bool:
+    return _exponentials(node) is not None or _in_two_tables(node) is not None
+
+
 def _mask(node: Expr) -> IntegerType | None:
-    if node.op is not Op.MIN or not any(_exponentials(arg) for arg in node.args):
+    if node.op is not Op.MIN or not any(map(_is_exponential, node.args)):
         return None
     return next((type_of(arg.range) for arg in node.args if arg.op is Op.SOURCE), None)
 
@@ -204,7 +268,7 @@ def _is_step(node: Expr) -> bool:
 
 def _reciprocal(node: Expr) -> IntegerType | None:
     factors = list(_factors(node))
-    if not any(factor.op is Op.LUT for factor in factors):
+    if not any(map(_is_exponential, factors)):
         return None
     return next((f.type for f in factors if f.op is Op.WRAP and f.args[0].op is Op.SOURCE), None)
 

@@ -11,6 +11,7 @@ UINT8, UINT16, INT32 = map(parse_integer_type, ("uint8", "uint16", "int32"))
 
 VECTOR16 = SoftmaxFormat(
     exponentials=TableFormat(UINT16, UINT8),
+    low_bits=None,
     mask=UINT16,
     sums=INT32,
     guesses=TableFormat(UINT16, UINT8),

@@ -150,6 +150,7 @@ CIRCUIT_STAGES: Mapping[Circuit, int] = {
     Circuit.STEP: 1,
     Circuit.PRODUCT: 1,
     Circuit.ROUNDED_SHIFT: 2,
+    Circuit.ROUNDED_CODE: 4,
     Circuit.TABLE: 2,
 }
 """Pipeline stages of what works in each lane of the vector datapath by itself.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Value
+from amaranth.hdl import Cat, Const, Value
 
-from tilewright.isa.language.numeric import IntegerType, Interval, type_of
+from tilewright.isa.language.numeric import FloatType, IntegerType, common_type
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
@@ -14,6 +14,7 @@ from tilewright.isa.templates.systolic import (
     systolic_activations,
     systolic_weights,
 )
+from tilewright.rtl.float_codes import steps
 from tilewright.rtl.systolic import SystolicArray
 
 
@@ -38,15 +39,19 @@ def factor_types(machine: Machine, engine: Engine) -> list[tuple[IntegerType, In
     most = max(sums_of_a_column(format, machine.memories) for format in formats)
     kinds = [
         [
-            plain_type(systolic_weights(format).element).interval
+            plain_type(systolic_weights(format).element)
             for format in formats
             if sums_of_a_column(format, machine.memories) > position
         ]
         for position in range(most)
     ]
-    return [
-        (activations, type_of(Interval(min(each.low for each in own), max(each.high for each in own)))) for own in kinds
-    ]
+    return [(activations, _common(own)) for own in kinds]
+
+
+def _common(types: list[IntegerType]) -> IntegerType:
+    found = common_type(types)
+    assert found is not None  # the loader refuses the others
+    return found
 
 
 def weight_elements(machine: Machine, engine: Engine) -> list[Element]:
@@ -54,10 +59,13 @@ def weight_elements(machine: Machine, engine: Engine) -> list[Element]:
     return list(dict.fromkeys(systolic_weights(format).element for format in machine.formats_of(engine)))
 
 
-def element_of(word: Value, element: Element, position: int) -> Value:
-    """An element of a word."""
+def element_of(word: Value, element: Element, position: int, to: IntegerType) -> Value:
+    """An element of a word, as one of the common type of several."""
     kind = plain_type(element)
     bits = word[position * element.bits :][: kind.bits]
+    if isinstance(kind, FloatType) and isinstance(to, FloatType) and kind != to:
+        magnitude = steps(Cat(bits[: kind.sign_bit], Const(0, 1)), kind)[: to.mantissa_bits + 1]
+        return Cat(magnitude, Const(0, to.sign_bit - len(magnitude)), bits[kind.sign_bit])
     return bits.as_signed() if kind.is_signed else bits
 
 

@@ -8,6 +8,7 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value, u
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
@@ -141,17 +142,17 @@ class MmaEngine(wiring.Component):
         walk = Const(0) if is_one else self.delayed(m, tiles.walker.walk, self.read, "weights_of")
         for position, array in enumerate(arrays):
             for c in range(cols):
-                value = self.element(walk, position * cols + c)
+                value = self.element(walk, position * cols + c, array.weight)
                 m.d.comb += array.weights[c].eq(value)
 
-    def element(self, walk: Value, position: int) -> Value:
+    def element(self, walk: Value, position: int, to: IntegerType) -> Value:
         """An element of the word that was read, of the type that an instruction reads it as; any where it has none."""
         chosen: Value | None = None
         for element in weight_elements(self.machine, self.engine):
             if position * element.bits < len(self.w.data):
                 own = [at for at, each in enumerate(self.formats) if systolic_weights(each).element == element]
                 is_own = Cat(walk == at for at in own).any()
-                value = element_of(self.w.data, element, position)
+                value = element_of(self.w.data, element, position, to)
                 chosen = value if chosen is None else Mux(is_own, value, chosen)
         assert chosen is not None, "an array has a column for each"
         return chosen

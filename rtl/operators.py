@@ -6,33 +6,18 @@ Which table an operation is in follows from its row: `tests/rtl/test_operators.p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Module, Mux, Signal, Value, signed
 
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import WORD_BITS, Rounding
+from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.language.operations import Op, combining
 from tilewright.isa.timing import WORDS_A_STAGE
 from tilewright.rtl.delay import delayed
-
-
-def leading_zeros(x: Value) -> Value:
-    """The zeros before the first 1 of `x` as a 64-bit word: those of its own bits, and those that extend it to 64."""
-    own_bits = Value.cast(x)
-    count = _leading_zeros(own_bits.as_unsigned()) + (WORD_BITS - len(own_bits))
-    return Mux(x < 0, 0, count)
-
-
-def _leading_zeros(bits: Value) -> Value:
-    """A tree: the zeros of the high half, or if it has nothing else, its length and the zeros of the low half."""
-    if len(bits) == 1:
-        return ~bits
-    low, high = bits[: len(bits) // 2], bits[len(bits) // 2 :]
-    return Mux(high.any(), _leading_zeros(high), len(high) + _leading_zeros(low))
-
+from tilewright.rtl.float_codes import build_nearest, build_steps
+from tilewright.rtl.shifts import leading_zeros, shifted_right
 
 COMBINATIONAL: Mapping[Op, Callable[..., Value]] = {
     Op.ADD: lambda a, b: a + b,
@@ -78,47 +63,6 @@ def build_product(m: Module, a: Value, b: Value, product: Signal, stages: int) -
     m.d.sync += product.eq(delayed(m, factors[0] * factors[1], stages - 1 - before, f"{product.name}_inside"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Shifted:
-    """x / 2**n as its low bits, the first of them below the point; `rest` is whether any bit below that is set.
-
-    `is_outside`: it takes more bits.
-    """
-
-    low: Value
-    rest: Value
-    is_outside: Value
-
-
-def _shifted(m: Module, x: Value, n: Value, bits: int, registers: int, name: str) -> _Shifted:
-    """Shift right by the bits of `n`, the highest first: then ever fewer bits of `x` can still reach the low ones.
-
-    So many `registers` stand between the bits, at about equal distances.
-    """
-    sign = x[-1] if x.shape().signed else Const(0, 1)
-    low: Value = Cat(Const(0, 1), x, sign)
-    rest: list[Value] = []
-    outside: list[Value] = []
-    registers_at = [len(n) * (i + 1) // (registers + 1) for i in range(registers)]
-    for level, position in enumerate(reversed(range(len(n)))):
-        if here := registers_at.count(level):
-            values = {"low": low, "by": n, "sign": sign, "rest": Cat(rest).any(), "outside": Cat(outside).any()}
-            low, n, sign, *found = (delayed(m, v, here, f"{name}_{what}_{level}") for what, v in values.items())
-            rest, outside = found[:1], found[1:]
-        step = 1 << position
-        needed = min(len(low), bits + step)
-        rest.append(n[position] & low[:step].any())
-        shifted = Mux(n[position], Cat(low, sign.replicate(step))[step:], low)
-        low = Signal(len(low), name=f"{name}_shifted_{position}")  # a name, or each level would be written out twice
-        m.d.comb += low.eq(shifted)
-        outside.append((low[needed:] ^ sign.replicate(len(low) - needed)).any())
-        low = low[:needed]
-    missing = max(0, bits - len(low))
-    low = Cat(low, sign.replicate(missing))
-    outside.append((low[bits - 1 :] ^ sign.replicate(len(low) - bits + 1)).any())
-    return _Shifted(low[:bits], Cat(rest).any(), Cat(outside).any())
-
-
 def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signal, stages: int) -> None:
     """Drive `quotient` with `round_shift(x, n)` through two registers: a shift, then the increment.
 
@@ -128,7 +72,7 @@ def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signa
     """
     bits = node.type.bits if node.type is not None else len(quotient) + (not quotient.shape().signed)
     name = quotient.name
-    shifted = _shifted(m, x, n, bits + 1, stages - 2, name)
+    shifted = shifted_right(m, x, n, bits + 1, name, stages - 2)
     floor = Signal(signed(bits), name=f"{name}_floor", reset_less=True)
     half = Signal(name=f"{name}_half", reset_less=True)
     rest = Signal(name=f"{name}_rest", reset_less=True)
@@ -170,6 +114,8 @@ SEQUENTIAL: Mapping[Op, Callable[..., None]] = {
     Op.SHIFT_LEFT: build_shift_left,
     Op.MUL: build_product,
     Op.ROUND_SHIFT: build_round_shift,
+    Op.NEAREST: build_nearest,
+    Op.STEPS: build_steps,
     Op.WORDS_SUM: build_word_tree,
 }
 """Operations with registers inside, or that need the shape of their result: called with the module, arguments, node

@@ -6,8 +6,9 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import FloatType, IntegerType, Interval
 from tilewright.rtl.delay import delayed
+from tilewright.rtl.float_codes import magnitude_of_product, numbers_only, with_signed
 from tilewright.rtl.layout import integer_shape
 from tilewright.rtl.outline import outlined
 
@@ -16,6 +17,7 @@ class SystolicArray(wiring.Component):
     """`rows` × `cols` multiply-adds; a vector a cycle.
 
     `sums[c]` is Σ over r of vector[r] · weight[r, c], `latency` cycles after its `vector`, for all columns at once.
+    Elements of floating types are codes, and count as what these stand for.
 
     A tile's weight rows come one a cycle as `weights`, row 0 with `loads`. They wait in shadow registers. From the
     vector that comes with `is_first` on, they are the weights; it comes at the earliest WEIGHT_LEAD cycles after row 0
@@ -52,7 +54,7 @@ class SystolicArray(wiring.Component):
         self.weight = weight
         self.product_registers = product_registers
         self.latency = rows + cols + product_registers
-        a, w = activation.interval, weight.interval
+        a, w = activation.values, weight.values
         corners = [x * y for x in (a.low, a.high) for y in (w.low, w.high)]
         self.product = Interval(min(corners), max(corners))
         super().__init__(
@@ -80,8 +82,12 @@ class SystolicArray(wiring.Component):
         if self.can_transpose:
             tag = delayed(m, self.transposes, 1, "row_0_transposes")
             transposes = self.build_tags(m, tag, diagonals, "transposed")
-        activations = [delayed(m, self.vector[r], r + 1, f"skew_{r}") for r in range(self.rows)]
-        weights = [delayed(m, self.weights[c], c + 1, f"weight_skew_{c}") for c in range(self.cols)]
+        activations = [
+            delayed(m, _counted(self.vector[r], self.activation), r + 1, f"skew_{r}") for r in range(self.rows)
+        ]
+        weights = [
+            delayed(m, _counted(self.weights[c], self.weight), c + 1, f"weight_skew_{c}") for c in range(self.cols)
+        ]
         sums: list[Value] = [Const(0)] * self.cols
         for r in range(self.rows):
             activation = activations[r]
@@ -114,6 +120,19 @@ class SystolicArray(wiring.Component):
             m.d.sync += shadow.eq(weight)
         with m.If(swap):
             m.d.sync += active.eq(shadow)
-        product = delayed(m, activation * active, self.product_registers, f"product_{r}_{c}")
-        m.d.sync += total.eq(above + product)
+        name, registers = f"product_{r}_{c}", self.product_registers
+        if isinstance(self.activation, FloatType) and isinstance(self.weight, FloatType):
+            magnitude = Signal(self.product.high.bit_length(), name=f"magnitude_{r}_{c}")
+            types = self.activation, self.weight
+            m.d.comb += magnitude.eq(magnitude_of_product(activation, active, *types, self.product))
+            is_negative = activation[self.activation.sign_bit] ^ active[self.weight.sign_bit]
+            product = delayed(m, magnitude, registers, name), delayed(m, is_negative, registers, f"{name}_is_negative")
+            m.d.sync += total.eq(with_signed(above, *product))
+        else:
+            m.d.sync += total.eq(above + delayed(m, activation * active, registers, name))
         return total
+
+
+def _counted(element: Value, of: IntegerType) -> Value:
+    """An element as the processing elements take it: of floating types, codes of numbers alone."""
+    return numbers_only(element, of) if isinstance(of, FloatType) else element

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import product
 from types import MappingProxyType
 from typing import assert_never
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import WORD_BITS, IntegerType, round_shift, wrap
+from tilewright.isa.language.numeric import WORD_BITS, FloatType, IntegerType, round_shift, wrap
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
 from tilewright.isa.machine.engine import Template
@@ -29,6 +30,7 @@ from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import MachineState, initial_state
 from tilewright.isa.templates.dma import chip_operand, dram_operand
 from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
+from tilewright.simulator.float_codes import code_steps, nearest_code
 from tilewright.simulator.regions import Region, bursts_of, check_burst, check_dram_size, region, regions_of
 
 
@@ -223,7 +225,16 @@ def evaluate(expr: Expr, lane: Lane, reduced: int, across: Mapping[Expr, int] = 
             return int(wrap(args[0], expr.type))
         case Op.ROUND_SHIFT:
             return int(round_shift(args[0], args[1], expr.rounding))
+        case Op.STEPS:
+            return code_steps(args[0], _float_type(expr.type))
+        case Op.NEAREST:
+            return nearest_code(Fraction(args[0], 1 << args[1]), _float_type(expr.type))
     raise AssertionError(expr.op)
+
+
+def _float_type(kind: IntegerType | None) -> FloatType:
+    assert isinstance(kind, FloatType)
+    return kind
 
 
 # -- systolic ----------------------------------------------------------------------------------------------------------
@@ -242,8 +253,8 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
                     _check_access(machine, w.memory, address + row, 1, index)
             else:
                 _check_access(machine, operand.memory, address, operand.block, index)
-        vector = _read(state, a, _address(instruction, a, loops))
-        tile = _read(state, w, _address(instruction, w, loops))
+        vector = _read_factors(state, a, _address(instruction, a, loops))
+        tile = _read_factors(state, w, _address(instruction, w, loops))
         old = _read(state, c, _address(instruction, c, loops))
         adds = adds_always or any(loops[name] != 0 for name in format.reduce_loops)
         array = format.engine.array
@@ -336,6 +347,12 @@ def _read_raw(state: MachineState, operand: Operand, address: int) -> list[int]:
 def _read(state: MachineState, operand: Operand, address: int) -> list[int]:
     kind = _plain_type(operand.element)
     return [wrap(raw, kind) for raw in _read_raw(state, operand, address)]
+
+
+def _read_factors(state: MachineState, operand: Operand, address: int) -> list[int]:
+    """What the elements of a block of words count as in products."""
+    read, kind = _read(state, operand, address), operand.element.type
+    return [code_steps(code, kind) for code in read] if isinstance(kind, FloatType) else read
 
 
 def _write(state: MachineState, operand: Operand, address: int, values: list[int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.language.numeric import IntegerType, wrap
+from tilewright.isa.language.numeric import FloatType, IntegerType, steps, wrap
 from tilewright.isa.machine.memory import Element
 from tilewright.simulator.statement_arrays import extract, store
 
@@ -54,7 +54,7 @@ class MatrixProduct:
         )
 
     def run(self) -> None:
-        weights = extract(self._w, self._w_element, "", self._type)
+        weights = _factors(self._w, self._w_element, self._type)
         if self._rows_axis is not None:
             weights = weights.swapaxes(self._rows_axis, -1)
         weights = weights.reshape(*self._batch, self._terms, -1)
@@ -67,9 +67,16 @@ class MatrixProduct:
 
     def _multiply(self, at: tuple[slice, ...] | EllipsisType, weights: NDArray[Any]) -> None:
         a, c = self._a[at], self._c[at]
-        vectors = extract(a, self._a_element, "", self._type).reshape(*self._batch, -1, self._terms)
+        vectors = _factors(a, self._a_element, self._type).reshape(*self._batch, -1, self._terms)
         total = (vectors @ weights).reshape(*c.shape[:-1], -1).astype(np.int64)
         if self._old is not None:
             old, element = self._old
             total += extract(old[at], element, "", total.dtype)
         store(c, np.asarray(wrap(total, self._kind)), self._c_element)
+
+
+def _factors(stored: NDArray[Any], element: Element, to: np.dtype[Any]) -> NDArray[Any]:
+    """What stored elements count as in products, as a type that holds them exactly."""
+    if isinstance(element.type, FloatType):
+        return np.asarray(steps(extract(stored, element, "", np.dtype(np.int64)), element.type)).astype(to)
+    return extract(stored, element, "", to)

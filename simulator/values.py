@@ -348,5 +348,5 @@ def _size(walk: AddressWalk, positions: tuple[int, ...]) -> int:
 
 def _largest(operand: Operand) -> int:
     assert operand.element.type is not None
-    interval = operand.element.type.interval
-    return max(-interval.low, interval.high)
+    values = operand.element.type.values
+    return max(-values.low, values.high)

@@ -97,8 +97,8 @@ def test_a_structure_is_no_type_of_a_value() -> None:
     with pytest.raises(IsaError) as error:
         load_machine_text("extends: base16\ninstructions: {add_sums: {do: 'y = wrap(a + b, par)'}}", "m.yaml")
     assert str(error.value) == (
-        "m.yaml:2:31: instructions.add_sums.do: unknown type 'par': expected int2 … int63 or uint1 … uint63, or a "
-        "memory of integers: act, wgt, acc, lut"
+        "m.yaml:2:31: instructions.add_sums.do: unknown type 'par': expected int2 … int63, uint1 … uint63, "
+        "e4m3 or e2m1, or a memory of such: act, wgt, acc, lut"
     )
 
 

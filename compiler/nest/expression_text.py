@@ -14,9 +14,9 @@ from tilewright.compiler.nest.nest import Nest
 from tilewright.compiler.text.attributes import attribute
 from tilewright.compiler.text.mlir import Attribute, MlirOperation
 from tilewright.isa.errors import IsaError
-from tilewright.isa.language.expressions import Expr, const, make, walk
+from tilewright.isa.language.expressions import Expr, const, make, number, walk
 from tilewright.isa.language.facts import Kind, Setting
-from tilewright.isa.language.numeric import Interval, Rounding, parse_integer_type
+from tilewright.isa.language.numeric import FLOAT_TYPES, Interval, Rounding, parse_integer_type
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.language.statement import SIGNS
 
@@ -139,6 +139,8 @@ def _build(node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding, n
             return make(Op.ROUND_SHIFT, *built(*args), scope=scope_of_rounding(rounding))
         case ast.Call(func=ast.Name(id="wrap"), args=[value, ast.Name(id=element_type)]):
             return make(Op.WRAP, *built(value), type=parse_integer_type(element_type))
+        case ast.Call(func=ast.Name(id="nearest"), args=[value, count, ast.Name(id=name)]) if name in FLOAT_TYPES:
+            return number(make(Op.NEAREST, *built(value, count), type=FLOAT_TYPES[name]), FLOAT_TYPES[name])
         case ast.Call(func=ast.Name(id=word), args=[reduced]) if word in _ACROSS_LANES:
             return across_lanes(_ACROSS_LANES[word], *built(reduced))
         case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS and len(args) == _WORDS[word].facts.arity:

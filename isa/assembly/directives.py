@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from math import prod
 
+import numpy as np
+
 from tilewright.isa.assembly.draft import Draft
 from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token
 from tilewright.isa.errors import IsaError, did_you_mean
-from tilewright.isa.language.numeric import parse_integer_type
+from tilewright.isa.language.numeric import FloatType, IntegerType, nearest_code, parse_type, steps
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import BYTE_BITS, Element, integer_element
 from tilewright.isa.program.images import require_images
@@ -29,6 +31,9 @@ TENSOR_PARTS = tuple(field.name for field in fields(Tensor) if field.name != "na
 """The properties of an input or output that its line gives, named as in `Tensor`."""
 
 MAX_WEIGHTS_BYTES = 1 << 30
+
+FRACTION = 1 << 20
+"""In such parts of a step is the number nearest to one that a type does not have looked for."""
 
 
 def read_directive(line: AssemblyLine, draft: Draft) -> None:
@@ -53,7 +58,7 @@ def read_directive(line: AssemblyLine, draft: Draft) -> None:
 def _plain_element(directive: Token, known: list[str]) -> Element:
     """The element of a data directive such as `.int32` or `.uint16`."""
     try:
-        return integer_element(parse_integer_type(directive.text[1:]))
+        return integer_element(parse_type(directive.text[1:]))
     except IsaError:
         names = [f".{name}" for name in known]
         raise LineFault(
@@ -71,8 +76,8 @@ def _append(draft: Draft, content: bytes, at: Token) -> None:
 def _read_values(line: AssemblyLine, element: Element) -> bytes:
     """`value`, or `value x count`."""
     assert element.type is not None
-    value = line.integer(str(element.type), element.type.interval.low, element.type.interval.high)
-    stored = value & ((1 << element.bits) - 1)
+    value = line.peek.text
+    stored = _read_element(line, str(element.type), element.type) & ((1 << element.bits) - 1)
     if element.in_a_byte == 1:
         return stored.to_bytes(element.bytes, "little") * _read_repeat(line)
     column, count = line.peek.column, _read_repeat(line)
@@ -80,6 +85,21 @@ def _read_values(line: AssemblyLine, element: Element) -> bytes:
         expected = f"expected a multiple of {element.in_a_byte}, which fills whole bytes, such as"
         raise LineFault(column, f"{count} of {element.type}; {expected} `{value} x {element.in_a_byte}`; or use .hex")
     return bytes([sum(stored << low for low in range(0, BYTE_BITS, element.bits))]) * (count // element.in_a_byte)
+
+
+def _read_element(line: AssemblyLine, what: str, of: IntegerType) -> int:
+    """An integer, or of a floating type the code of a number that it has."""
+    if not isinstance(of, FloatType):
+        return line.integer(what, of.interval.low, of.interval.high)
+    at = line.peek
+    number = line.number(what)
+    step = 2.0**of.step_exponent
+    limited = max(of.values.low, min(of.values.high, number / step))
+    code = nearest_code(np.array(round(limited * FRACTION)), np.array(FRACTION.bit_length() - 1), of)
+    near = float(steps(code, of)) * step
+    if near != number:
+        raise LineFault(at.column, f"{what}: {at.text} is no number of {of}; the nearest is {near:g}")
+    return int(code)
 
 
 def _read_structure(line: AssemblyLine, element: Element, memory: str) -> bytes:
@@ -94,7 +114,7 @@ def _read_structure(line: AssemblyLine, element: Element, memory: str) -> bytes:
         seen.add(token.text)
         line.expect("=")
         part = element.field(token.text)
-        value = line.integer(token.text, part.type.interval.low, part.type.interval.high)
+        value = _read_element(line, token.text, part.type)
         word |= (value & ((1 << part.type.bits) - 1)) << part.low_bit
     return word.to_bytes(element.bytes, "little") * _read_repeat(line)
 

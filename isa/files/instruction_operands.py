@@ -13,7 +13,7 @@ from tilewright.isa.files.instruction_context import MachineSizes
 from tilewright.isa.files.keys import FIELD_BITS, OPERAND
 from tilewright.isa.files.reader import ValueReader
 from tilewright.isa.files.yaml_tree import Tree, Where
-from tilewright.isa.language.numeric import IntegerType, parse_integer_type
+from tilewright.isa.language.numeric import IntegerType, parse_type
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Engine
 from tilewright.isa.machine.memory import BYTE, BYTE_BITS, DRAM, integer_element
@@ -175,7 +175,7 @@ class OperandReader:
 def _split_type(text: str, types: Mapping[str, IntegerType]) -> tuple[str, IntegerType | None]:
     """An operand without `as int4`, and that type; raises IsaError for one that there is not."""
     said, separator, name = text.rpartition(" as ")
-    return (said, parse_integer_type(name.strip(), types)) if separator else (text, None)
+    return (said, parse_type(name.strip(), types)) if separator else (text, None)
 
 
 def with_dram_elements(operands: Sequence[Operand]) -> tuple[Operand, ...]:

@@ -10,7 +10,7 @@ from tilewright.isa.files.expression import evaluate, names_in
 from tilewright.isa.files.keys import QUOTED_NUMBER
 from tilewright.isa.files.yaml_tree import Tree, Where
 from tilewright.isa.key_kinds import NAME, Key, WholeNumber
-from tilewright.isa.language.numeric import IntegerType, parse_integer_type
+from tilewright.isa.language.numeric import IntegerType, parse_type
 
 LONGEST_COMPLAINT = 1000
 """The most characters of a message. Only absurd input makes a longer one."""
@@ -159,7 +159,7 @@ class ValueReader:
 
     def type(self, tree: Tree, path: str) -> IntegerType | None:
         try:
-            return parse_integer_type(str(tree.value), self.types)
+            return parse_type(str(tree.value), self.types)
         except IsaError as error:
             self.complain(tree.where, path, str(error))
             return None

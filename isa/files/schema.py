@@ -28,7 +28,7 @@ from tilewright.isa.key_kinds import (
     Word,
     Words,
 )
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, parse_integer_type
+from tilewright.isa.language.numeric import FLOAT_TYPES, MAX_INTEGER_BITS, parse_integer_type
 
 Schema = dict[str, Any]
 
@@ -76,13 +76,13 @@ _NO_TYPE = "(?!u?int[0-9]+$)"
 
 
 def _type_names() -> list[str]:
-    """Every name that the loader reads as a type, signed ones first."""
+    """Every name that the loader reads as a type, signed integers first."""
     return [
         name
         for prefix in ("int", "uint")
         for name in (f"{prefix}{bits}" for bits in range(1, MAX_INTEGER_BITS + 1))
         if _is_type(name)
-    ]
+    ] + list(FLOAT_TYPES)
 
 
 def _is_type(name: str) -> bool:

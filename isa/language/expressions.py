@@ -14,7 +14,7 @@ from typing import assert_never
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.facts import Kind, Setting
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Interval, Rounding
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, FloatType, IntegerType, Interval, Rounding
 from tilewright.isa.language.operations import Op
 
 
@@ -115,6 +115,18 @@ def lookup(table: str, element: IntegerType, index: Expr) -> Expr:
     return Expr(Op.LUT, element.interval, (index,), name=table)
 
 
+def number(code: Expr, of: IntegerType) -> Expr:
+    """What a stored value counts as in expressions: itself, or of a floating type its number in steps."""
+    return make(Op.STEPS, code, type=of) if isinstance(of, FloatType) else code
+
+
+def in_product(number: Expr) -> Expr:
+    """An argument of `dot`: the array takes codes as they are stored, and counts what they stand for."""
+    if number.op is Op.STEPS and number.args[0].op is Op.SOURCE:
+        return dataclasses.replace(number.args[0], range=number.range, type=number.type)
+    return number
+
+
 def make(op: Op, *args: Expr, type: IntegerType | None = None, scope: Scope | None = None) -> Expr:  # noqa: A002
     """A node of an operation, its range inferred. Raises IsaError for a shift or a value out of bounds.
 
@@ -185,6 +197,8 @@ def first_index(index: Expr, entries: int) -> int:
 
 def _print(expr: Expr) -> str:
     match expr.op:
+        case op if op.facts.is_implied:
+            return _print(expr.args[0])
         case Op.CONST:
             return str(expr.value)
         case Op.SOURCE | Op.IMMEDIATE:

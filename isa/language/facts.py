@@ -26,7 +26,7 @@ class Setting(Enum):
     """What a node needs to know besides its arguments."""
 
     NOTHING = auto()
-    TYPE = auto()  # an integer type: the call's last argument
+    TYPE = auto()  # a type: the call's last argument
     ROUNDING = auto()  # how the machine rounds
     TABLE = auto()  # an operand: the call's first argument
     LANES = auto()  # how many lanes a word has
@@ -41,6 +41,7 @@ class Circuit(Enum):
     STEP = auto()  # an adder, a comparison, a shifter: what one cycle has time for
     PRODUCT = auto()
     ROUNDED_SHIFT = auto()
+    ROUNDED_CODE = auto()
     TABLE = auto()
     LANE_TREE = auto()
     WORD_TREE = auto()
@@ -75,6 +76,7 @@ class Facts:
     combines: str = ""  # the word that makes one value of two; for reductions over loops, lanes or words
     notation: Notation | None = None  # None: printed as a call of the word
     is_shift: bool = False  # the second argument is a shift count
+    is_implied: bool = False  # no statement says it: the parser puts it where it is meant
     is_commutative: bool = False
     is_idempotent: bool = False  # x ∘ x is x
     neutral: Callable[[Interval], int] | None = None  # y, such that x ∘ y is x for every x in the interval

@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.isa.language import ranges
 from tilewright.isa.language.facts import Circuit, Facts, Kind, Setting, Sharing
 from tilewright.isa.language.notation import Notation, Tightness, over, relation
-from tilewright.isa.language.numeric import leading_zeros, round_shift, wrap
+from tilewright.isa.language.numeric import leading_zeros, nearest_code, round_shift, steps, wrap
 
 _SUM, _PRODUCT, _ATOM = Tightness.SUM, Tightness.PRODUCT, Tightness.ATOM
 
@@ -45,7 +45,7 @@ class Op(Enum):
     @property
     def is_word(self) -> bool:
         """Whether the word is a function's name, as in `min(a, b)`."""
-        return not self.is_infix and self.facts.kind is not Kind.LEAF
+        return not self.is_infix and self.facts.kind is not Kind.LEAF and not self.facts.is_implied
 
     CONST = Facts(word="const", meaning="a number", arity=0, kind=Kind.LEAF, circuit=Circuit.WIRES)
     SOURCE = Facts(word="source", meaning="an element of an operand", arity=0, kind=Kind.LEAF, circuit=Circuit.WIRES)
@@ -218,6 +218,33 @@ class Op(Enum):
         notation=Notation("⌊{0} / 2^{1}⌉", _ATOM, (_PRODUCT, _ATOM)),
         is_shift=True,
         neutral=lambda x: 0,
+        sharing=Sharing.PLACE,
+    )
+    NEAREST = Facts(
+        word="nearest",
+        meaning="the number of the floating type {setting} that is nearest to {0} / 2^{1} of its steps ({1} from 0 to "
+        "63); of two equally near, the one with the even code, and beyond the greatest, the greatest",
+        arity=2,
+        circuit=Circuit.ROUNDED_CODE,
+        setting=Setting.TYPE,
+        range=ranges.of_code,
+        array=nearest_code,
+        needs_int64=True,
+        notation=Notation("nearest_{type}({0} / 2^{1})", _ATOM, (_PRODUCT, _ATOM)),
+        is_shift=True,
+        sharing=Sharing.PLACE,
+    )
+    STEPS = Facts(
+        word="steps",
+        meaning="what code {0} of the floating type {setting} stands for, in steps of the type",
+        arity=1,
+        circuit=Circuit.STEP,
+        setting=Setting.TYPE,
+        range=ranges.of_steps,
+        array=steps,
+        needs_int64=True,
+        notation=Notation("{0}"),
+        is_implied=True,
         sharing=Sharing.PLACE,
     )
     LUT = Facts(

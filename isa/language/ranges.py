@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.isa.language.numeric import WORD_BITS, IntegerType, Interval, Rounding, round_shift
+from tilewright.isa.language.numeric import WORD_BITS, FloatType, IntegerType, Interval, Rounding, round_shift
 
 
 def corners(function: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval]:
@@ -61,6 +61,15 @@ def of_leading_zeros(a: Interval) -> Interval:
 
 def of_wrap(a: Interval, to: IntegerType) -> Interval:
     return a if to.interval.contains(a) else to.interval
+
+
+def of_code(x: Interval, n: Interval, to: FloatType) -> Interval:
+    """Codes are unsigned, those of negative numbers above the others."""
+    return to.interval
+
+
+def of_steps(code: Interval, of: FloatType) -> Interval:
+    return of.values
 
 
 def of_round_shift(x: Interval, n: Interval, rounding: Rounding) -> Interval:

@@ -12,10 +12,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from tilewright.isa.errors import IsaError, did_you_mean, listed, short
-from tilewright.isa.language.expressions import Expr, Scope, const, lookup, make, of_word, walk
+from tilewright.isa.language.expressions import Expr, Scope, const, in_product, lookup, make, number, of_word, walk
 from tilewright.isa.language.facts import Setting
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Interval, parse_integer_type
+from tilewright.isa.language.numeric import (
+    FLOAT_TYPES,
+    MAX_INTEGER_BITS,
+    FloatType,
+    IntegerType,
+    Interval,
+    parse_type,
+    steps,
+)
 from tilewright.isa.language.operations import ACROSS_LANES, OPERATIONS, OVER_WORDS, REDUCTION_WORDS, REDUCTIONS, Op
 
 MAX_CHARACTERS = 2000
@@ -74,7 +84,7 @@ def parse_statement(text: str, scope: Scope) -> Statement:
             raise IsaError(f"{short(text)} is not a statement: expected `{scope.destination} = expression`")
     if name != scope.destination:
         raise IsaError(f"the statement assigns {name!r}; expected the destination {scope.destination!r}")
-    expr = _build(value, scope)
+    expr = _stored(_build(value, scope), scope)
     _check_reductions(expr)
     _check_tables(expr)
     if not scope.destination_type.interval.contains(expr.range):
@@ -154,9 +164,41 @@ def _build(node: ast.expr, scope: Scope) -> Expr:
     raise IsaError(f"`{ast.unparse(node)}` is not part of the statement language (operators: {_SIGN_LIST})")
 
 
+def _stored(value: Expr, scope: Scope) -> Expr:
+    """What is written of a statement's value: itself, or of a number of the destination's floating type its code."""
+    to = scope.destination_type
+    if not isinstance(to, FloatType):
+        return value
+    if value.op is Op.STEPS and value.type == to:
+        return value.args[0]
+    if not _is_of_type(value, to):
+        raise IsaError(
+            f"the value is in {value.range} and {scope.destination} holds numbers of {to}; say nearest(…, n, {to}), "
+            "the nearest to the value / 2^n"
+        )
+    return make(Op.NEAREST, value, const(0), type=to)
+
+
+def _is_of_type(value: Expr, to: FloatType) -> bool:
+    """Whether a value is one of the type's numbers whatever the inputs: it is chosen from such."""
+    match value.op:
+        case Op.STEPS:
+            return value.type == to
+        case Op.CONST:
+            return value.value in steps(np.arange(to.count), to)
+        case Op.WHERE:
+            chosen = value.args[1:]
+        case Op.MIN | Op.MAX | Op.MIN_OVER | Op.MAX_OVER | Op.LANES_MAX:
+            chosen = value.args
+        case _:
+            return False
+    return all(_is_of_type(each, to) for each in chosen)
+
+
 def _leaf(name: str, field: str, scope: Scope) -> Expr:
     if name in scope.immediates and not field:
-        return Expr(Op.IMMEDIATE, scope.immediates[name].interval, name=name)
+        type_ = scope.immediates[name]
+        return number(Expr(Op.IMMEDIATE, type_.interval, name=name), type_)
     if name not in scope.sources:
         known = [*scope.sources, *scope.immediates]
         raise IsaError(f"unknown name {name!r}{did_you_mean(name, known)}; the statement can use: {', '.join(known)}")
@@ -165,7 +207,7 @@ def _leaf(name: str, field: str, scope: Scope) -> Expr:
         names = [f"{name}.{f}" if f else name for f in fields]
         asked = f"{name}.{field}" if field else name
         raise IsaError(f"{asked!r} is not an element{did_you_mean(asked, names)}; expected {' or '.join(names)}")
-    return Expr(Op.SOURCE, fields[field].interval, name=name, field=field)
+    return number(Expr(Op.SOURCE, fields[field].interval, name=name, field=field), fields[field])
 
 
 def _call(node: ast.Call, word: str, args: list[ast.expr], scope: Scope) -> Expr:
@@ -183,7 +225,7 @@ def _call(node: ast.Call, word: str, args: list[ast.expr], scope: Scope) -> Expr
             return _cast(_build(args[0], scope), _type(word, args[1], scope))
     match OPERATIONS[word]:
         case Op.DOT:
-            return make(Op.DOT, _build(args[0], scope), _dot_matrix(args[1], scope), scope=scope)
+            return make(Op.DOT, in_product(_build(args[0], scope)), _dot_matrix(args[1], scope), scope=scope)
         case Op.TRANSPOSE:
             raise IsaError(
                 f"`{ast.unparse(node)}` stands on its own; transpose is for the second argument of dot: "
@@ -193,6 +235,9 @@ def _call(node: ast.Call, word: str, args: list[ast.expr], scope: Scope) -> Expr
             return _look_up(args[0], _build(args[1], scope), scope)
         case op if op in OVER_WORDS:
             return _over_words(op, _build(args[0], scope), scope)
+        case Op.NEAREST:
+            to = _float_type(args[-1], scope)
+            return number(make(Op.NEAREST, *(_build(arg, scope) for arg in args[:-1]), type=to), to)
         case op if op.facts.setting is Setting.TYPE:
             return make(op, *(_build(arg, scope) for arg in args[:-1]), type=_type(word, args[-1], scope))
         case op:
@@ -203,9 +248,9 @@ def _dot_matrix(node: ast.expr, scope: Scope) -> Expr:
     """The second argument of `dot`: a value, or `transpose` around an operand."""
     match node:
         case ast.Call(func=ast.Name(id="transpose"), args=[argument], keywords=[]):
-            operand = _build(argument, scope)
+            operand = in_product(_build(argument, scope))
         case _:
-            return _build(node, scope)
+            return in_product(_build(node, scope))
     if operand.op is not Op.SOURCE or operand.field:
         raise IsaError(f"transpose: expected a source that is a block of words, not `{operand}`")
     return make(Op.TRANSPOSE, operand)
@@ -236,6 +281,8 @@ def _look_up(table: ast.expr, index: Expr, scope: Scope) -> Expr:
             known = ", ".join(scope.sources)
             raise IsaError(f"lut: expected a source that is a block of words ({known}), not `{ast.unparse(table)}`")
     element = scope.sources[name].get("")
+    if index.op is Op.STEPS:  # a table has a word for each code
+        index = index.args[0]
     if element is None:
         raise IsaError(f"lut: {name} is a structure; a table's element is one integer")
     words, values = scope.blocks.get(name, 1), index.range.high - index.range.low + 1
@@ -244,13 +291,25 @@ def _look_up(table: ast.expr, index: Expr, scope: Scope) -> Expr:
             f"lut: `{index}` is in {index.range}, which is {values} values, and {name} is a block of {words} words; "
             "expected a word for each value"
         )
-    return lookup(name, element, index)
+    return number(lookup(name, element, index), element)
 
 
 def _type(word: str, node: ast.expr, scope: Scope) -> IntegerType:
     if not isinstance(node, ast.Name):
         raise IsaError(f"{word}: expected a type such as int16, not `{ast.unparse(node)}`")
-    return parse_integer_type(node.id, scope.types)
+    found = parse_type(node.id, scope.types)
+    if isinstance(found, FloatType):
+        raise IsaError(f"{word}: expected a type of integers, and `{node.id}` is {found}; say nearest(…, n, {found})")
+    return found
+
+
+def _float_type(node: ast.expr, scope: Scope) -> FloatType:
+    """The type that `nearest` rounds to."""
+    found = parse_type(node.id, scope.types) if isinstance(node, ast.Name) else None
+    if not isinstance(found, FloatType):
+        said = f"`{ast.unparse(node)}`" + (f", which is {found}" if found is not None else "")
+        raise IsaError(f"nearest: expected a floating type, {listed(list(FLOAT_TYPES), 'or')}, not {said}")
+    return found
 
 
 def _saturated(value: Expr, to: IntegerType) -> Expr:

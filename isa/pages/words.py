@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.facts import Circuit, Setting
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS
+from tilewright.isa.language.numeric import FLOAT_TYPES, MAX_INTEGER_BITS
 from tilewright.isa.language.operations import Op
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 from tilewright.isa.timing import CIRCUIT_STAGES, WORDS_A_STAGE
@@ -38,6 +38,17 @@ Three more words are short forms:
 | `clamp(x, low, high)` | `min(max(x, low), high)` |
 | `sat(x, int16)` | `clamp(x, -32768, 32767)`: the smallest and the largest value of the type |
 | `cast(x, int16)` | `x`, after a check that it always fits the type; it takes no hardware |
+
+## Floating types
+
+Memories may hold floating numbers: `e4m3`, of eight bits, and `e2m1`, of four, as the OCP defines them (ONNX calls them FLOAT8E4M3FN and
+FLOAT4E2M1). What is stored is a code of sign, exponent and mantissa. In statements an element is the integer that says how many *steps* its
+number is. A step is the least number above zero: 2⁻⁹ of e4m3, a half of e2m1. So e4m3 has whole numbers of steps up to 229,376, which is 448;
+e2m1 has 0, 1, 2, 3, 4, 6, 8 and 12 steps, which is 6. Sums and products of these are exact, as those of all integers are.
+
+A memory of floating numbers is written with `nearest`, unless the value is one of the type's numbers anyhow: an element, or the smallest or
+largest of such. `nearest(x, n, act)` takes x / 2ⁿ as the number of steps, so that the fraction counts when it rounds. Zero has no sign. A NaN
+code counts as zero; `nearest` never gives one. The table of `lut(t, a)` has a word for each code of `a`, NaN included.
 """
 
 
@@ -48,10 +59,10 @@ def words_page() -> str:
 
 def _row(op: Op) -> str:
     arguments = "abc"[: op.facts.arity]
-    example = Expr(
-        op, EVERY_VALUE, tuple(Expr(Op.SOURCE, EVERY_VALUE, name=name) for name in arguments), name="t", type=EXAMPLE
-    )
-    setting = f"`{example.name}`" if op.facts.setting is Setting.TABLE else f"`{EXAMPLE}`"
+    type_ = FLOAT_TYPES["e4m3"] if op is Op.NEAREST else EXAMPLE
+    sources = tuple(Expr(Op.SOURCE, EVERY_VALUE, name=name) for name in arguments)
+    example = Expr(op, EVERY_VALUE, sources, name="t", type=type_)
+    setting = f"`{example.name}`" if op.facts.setting is Setting.TABLE else f"`{type_}`"
     meaning = op.facts.meaning.format(*(f"`{name}`" for name in arguments), setting=setting)
     return f"| `{example}` | {meaning} | {_mathematics(example, arguments)} | {_cycles(op)} |\n"
 
@@ -60,7 +71,7 @@ def _mathematics(example: Expr, arguments: str) -> str:
     notation = example.op.facts.notation
     if notation is None:
         return ""
-    text = notation.template.format(*arguments, name=example.name, type=EXAMPLE, offset=" - least", loops="loops")
+    text = notation.template.format(*arguments, name=example.name, type=example.type, offset=" - least", loops="loops")
     return text.replace("|", "\\|")
 
 

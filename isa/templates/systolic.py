@@ -7,6 +7,7 @@ from math import prod
 
 from tilewright.isa.key_kinds import SIZE, Key
 from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.numeric import FloatType
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.engine import Direction, Systolic
@@ -162,6 +163,11 @@ def _violations(format: InstructionFormat, memories: Mapping[str, Memory], array
     if expr.type != c.element.type:
         yield f"the sum wraps into {expr.type}, but {c.name} holds {c.element.type or 'a structure'}"
     a, w = systolic_activations(format), systolic_weights(format)
+    if isinstance(a.element.type, FloatType) != isinstance(w.element.type, FloatType):
+        yield (
+            f"{a.name} holds {a.element.type} and {w.name} {w.element.type}; the array multiplies integers by "
+            "integers, and floating numbers by floating ones"
+        )
     sums = cols * sums_of_a_column(format, memories)
     columns = "cols" if sums == cols else f"{sums // cols} * cols"
     for operand, elements, role in ((a, rows, "rows"), (c, sums, columns)):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tilewright.isa.errors import listed
 from tilewright.isa.key_kinds import SIZE, Key, WholeNumber
 from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.numeric import FloatType
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTION_WORDS, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.engine import Direction, Systolic, Vector
@@ -98,7 +99,8 @@ class VectorFacet(Facet):
                     first, last = operation.stage + 1, operation.done_stage
                     stages = f"{first} to {last}" if first < last else str(last)
                     computes = said.get(operation.expr, operation.expr)
-                    rows.append((operation.stage, (stages, f"`{computes}`", ", ".join(others) or "none")))
+                    what = f"steps of `{computes}`" if computes.op.facts.is_implied else f"`{computes}`"
+                    rows.append((operation.stage, (stages, what, ", ".join(others) or "none")))
         return [row for _, row in sorted(rows, key=lambda row: row[0])]
 
 
@@ -184,6 +186,9 @@ def _product(format: InstructionFormat, lanes: int) -> Iterator[str]:
     if len(set(plain)) != len(dot.args):
         yield "in a vector engine, dot takes two operands, a vector and a weight tile; transpose needs an array"
         return
+    for operand in map(format.operand, plain):
+        if isinstance(operand.element.type, FloatType):
+            yield f"operand {operand.name} holds {operand.element.type}, and a vector engine's dot multiplies integers"
     tile, added = format.operand(plain[1]), adds_product(format)
     if tile.block != lanes:
         yield (

@@ -7,11 +7,12 @@ from itertools import product
 
 import z3
 
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import FloatType, IntegerType, Interval
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import is_transposing
 from tilewright.rtl.arrays import factor_types
+from tilewright.rtl.proof.array_codes import element_goals, number_code, with_unknown_products
 from tilewright.rtl.proof.datapath import without_products
 from tilewright.rtl.proof.meaning import as_integer
 from tilewright.rtl.proof.netlist import NetlistRun, netlist
@@ -56,7 +57,12 @@ def array(
     kind = ", tiles and transposes" if can_transpose else ""
     kind += ", registered products" if product_registers else ""
     claim = Claim(f"array of {rows} × {cols}{kind}: dot products", method, lambda run: list(_goals(unit, run)))
-    return Subject(without_products(netlist(unit)), [claim])
+    hardware = netlist(unit)
+    if isinstance(activation, FloatType) and isinstance(weight, FloatType):
+        name = f"array of {rows} × {cols}: products of {activation} and {weight}"
+        elements = Claim(name, "all codes, all sums", lambda run: list(element_goals(unit, hardware)))
+        return Subject(with_unknown_products(unit, hardware), [claim, elements])
+    return Subject(without_products(hardware), [claim])
 
 
 def _goals(unit: SystolicArray, run: NetlistRun) -> Iterator[Goal]:
@@ -104,6 +110,8 @@ def _products(
         activation = _part(run, "vector", row, unit.rows, cycle)
         word, element = (column, row) if is_transposed else (row, column)
         weight = _part(run, "weights", element, unit.cols, begin + word)
+        if isinstance(unit.activation, FloatType) and isinstance(unit.weight, FloatType):
+            activation, weight = number_code(activation, unit.activation), number_code(weight, unit.weight)
         factors = as_integer(activation, unit.activation.is_signed), as_integer(weight, unit.weight.is_signed)
         found.append(z3.Extract(_sum_bits(unit) - 1, 0, PRODUCT(*factors)))
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import z3
 
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, WORD_BITS, IntegerType, Rounding
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, WORD_BITS, FloatType, IntegerType, Rounding
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 WIDTH = 2 * MAX_INTEGER_BITS + 2
@@ -80,6 +80,12 @@ class Meaning:
             case Op.ROUND_SHIFT:
                 value = rounded(args[0], args[1], expr.rounding)
                 return value if expr.type is None else nearest(value, expr.type)
+            case Op.STEPS:
+                assert isinstance(expr.type, FloatType)
+                return steps(args[0], expr.type)
+            case Op.NEAREST:
+                assert isinstance(expr.type, FloatType)
+                return nearest_code(args[0], args[1], expr.type)
             case Op.LUT:
                 assert self.look_up is not None
                 return self.look_up(expr, args[0] - expr.args[0].range.low)
@@ -133,3 +139,29 @@ def rounded(x: z3.BitVecRef, n: z3.BitVecRef, rounding: Rounding) -> z3.BitVecRe
         case Rounding.AWAY:
             takes_high = x > 0
     return z3.If(above < below, low, z3.If(above > below, low + 1, z3.If(takes_high, low + 1, low)))
+
+
+def steps(code: z3.BitVecRef, of: FloatType) -> z3.BitVecRef:
+    """What a code stands for: by exponent, how often its mantissa with the 1 before it is doubled."""
+    magnitude = code & ((1 << of.sign_bit) - 1)
+    exponent, mantissa = z3.LShR(magnitude, of.mantissa_bits), magnitude & ((1 << of.mantissa_bits) - 1)
+    number = mantissa
+    for doublings in range(of.most_doublings + 1):
+        number = z3.If(exponent == doublings + 1, (mantissa + (1 << of.mantissa_bits)) << doublings, number)
+    number = z3.If(z3.UGT(magnitude, of.greatest), integer(0), number)
+    return z3.If(code & (1 << of.sign_bit) != 0, -number, number)
+
+
+def nearest_code(x: z3.BitVecRef, n: z3.BitVecRef, to: FloatType) -> z3.BitVecRef:
+    """The code of the number nearest to x / 2**n steps: the nearest multiple of what numbers lie apart there.
+
+    Codes count these multiples, from one power of two to the next.
+    """
+    size = z3.If(x < 0, -x, x)
+    binade = integer(0)
+    for doublings in range(1, to.most_doublings + 2):
+        least = integer(1 << (to.mantissa_bits + doublings)) << n
+        binade = z3.If(size >= least, integer(doublings), binade)
+    code = (binade << to.mantissa_bits) + rounded(size, n + binade, Rounding.EVEN)
+    code = z3.If(code > to.greatest, integer(to.greatest), code)
+    return z3.If(z3.And(x < 0, code != 0), code + (1 << to.sign_bit), code)

@@ -7,15 +7,17 @@ from functools import partial
 
 import z3
 
+from tilewright.isa.language.numeric import FloatType, IntegerType
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE, InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import is_transposing, systolic_weights
 from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_sum, mma_write
-from tilewright.rtl.arrays import array_names, plain_type, weight_elements
+from tilewright.rtl.arrays import array_names, factor_types, plain_type, weight_elements
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.in_flight import in_flight, in_flight_goals
+from tilewright.rtl.proof.meaning import as_integer, steps
 from tilewright.rtl.proof.nest import bank_of, in_one_bank, walker_claims
 from tilewright.rtl.proof.nest_ahead import checks, chip_walker_claims, in_order, walks
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
@@ -305,14 +307,15 @@ class _MatrixEngine:
             size = whole.size() // cols
             for what in ("loads", "is_first", "vector"):
                 goals.append(Goal(f"{name}, {what}", [], nets.at(f"{name}.{what}") == nets.at(f"array.{what}")))
+            weight = factor_types(self.machine, self.engine.engine)[position][1]
             for column in range(cols):
                 held = z3.Extract((column + 1) * size - 1, column * size, whole)
-                wanted = partial(self.is_element, word, position * cols + column, held)
+                wanted = partial(self.is_element, word, position * cols + column, held, weight)
                 goals.append(Goal(f"{name}, column {column}", [], self.of_each(walker, wanted)))
         return goals
 
     def is_element(
-        self, word: z3.BitVecRef, position: int, held: z3.BitVecRef, format: InstructionFormat
+        self, word: z3.BitVecRef, position: int, held: z3.BitVecRef, weight: IntegerType, format: InstructionFormat
     ) -> z3.BoolRef:
         """Anything will do where the word of an instruction has no such element."""
         element = systolic_weights(format).element
@@ -321,6 +324,8 @@ class _MatrixEngine:
             return z3.BoolVal(True)
         kind = plain_type(element)
         found = z3.Extract(low + kind.bits - 1, low, word)
+        if isinstance(kind, FloatType) and isinstance(weight, FloatType):
+            return steps(as_integer(held, False), weight) == steps(as_integer(found, False), kind)
         extend = z3.SignExt if kind.is_signed else z3.ZeroExt
         return held == extend(held.size() - kind.bits, found)
 

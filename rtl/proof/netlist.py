@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import z3
 from amaranth.lib import wiring
@@ -52,11 +53,18 @@ def netlist(component: wiring.Component, without: Sequence[str] = (), forgetful:
     uses: dict[z3.ExprRef, z3.ExprRef] = {}
     _collect_leaves([transition, initial, *equations], leaves, uses)
     steps = _conjuncts(transition)
+    registers = {step.arg(1).decl().name() for step in steps}
+    apart = _cut_apart([equation.arg(0) for equation in equations], registers)
+    for use, leaf in list(uses.items()):
+        if leaf.decl().name() in apart:
+            parts = apart[leaf.decl().name()]
+            uses[use] = z3.Concat(*reversed(parts))
+            del leaves[leaf.decl().name()]
+            leaves |= {part.decl().name(): part for part in parts}
     values = [*(step.arg(0) for step in steps), *(equation.arg(0) for equation in equations), initial]
     terms = substituted(values, list(uses.items()))
-    registers = [leaves[step.arg(1).decl().name()] for step in steps]
-    after = dict(zip(registers, terms[: len(steps)], strict=True))
-    nets = dict(zip(names, (_bits(term) for term in terms[len(steps) : -1]), strict=True))
+    after = dict(zip((leaves[step.arg(1).decl().name()] for step in steps), terms[: len(steps)], strict=True))
+    nets = dict(zip(names, (_bits(_of_leaf(term)) for term in terms[len(steps) : -1]), strict=True))
     return SymbolicNetlist(tuple(leaves.values()), after, terms[-1], nets)
 
 
@@ -88,6 +96,28 @@ def _collect_leaves(
                 uses[node] = leaf
         else:
             todo.extend(node.children())
+
+
+def _cut_apart(nets: Sequence[z3.ExprRef], registers: Collection[str]) -> dict[str, list[z3.BitVecRef]]:
+    """Leaves that are several inputs side by side, which Yosys makes where these come together: one for each input."""
+    ends: dict[str, set[int]] = {}
+    for net in nets:
+        if net.decl().kind() == z3.Z3_OP_EXTRACT and net.arg(0).num_args() == 1:
+            name = net.arg(0).decl().name()
+            if name not in registers:
+                high, low = net.params()
+                ends.setdefault(name, {0, net.arg(0).size()}).update((low, high + 1))
+    return {
+        name: [z3.BitVec(f"{name}[{low}]", high - low) for low, high in pairwise(sorted(found))]
+        for name, found in ends.items()
+        if len(found) > 2
+    }
+
+
+def _of_leaf(net: z3.ExprRef) -> z3.ExprRef:
+    """A net, of which one that is a part of leaves side by side is the leaf."""
+    is_part = net.decl().kind() == z3.Z3_OP_EXTRACT and net.arg(0).decl().kind() == z3.Z3_OP_CONCAT
+    return z3.simplify(net) if is_part else net
 
 
 def _conjuncts(formula: z3.ExprRef) -> list[z3.ExprRef]:

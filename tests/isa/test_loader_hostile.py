@@ -71,8 +71,8 @@ def statement_refusal(statement: str) -> str:
         ("y: int = a", "'y: int = a' is not a statement: expected `y = expression`"),
         ("", "'' is not a statement: expected `y = expression`"),
         ("y = wrap(a, 8)", "wrap: expected a type such as int16, not `8`"),
-        ("y = sat(a, int64)", "unknown type 'int64': expected int2 … int63 or uint1 … uint63, or a memory of integers: "
-         "act, wgt, acc, lut"),
+        ("y = sat(a, int64)", "unknown type 'int64': expected int2 … int63, uint1 … uint63, e4m3 or e2m1, or a memory "
+         "of such: act, wgt, acc, lut"),
         ("y = min(a)", "min takes 2 arguments, not 1"),
         ("y = sum(a)", "sum, max_over and min_over go with a `reduce:` list of loops, and a `reduce:` list with one "
          "of them"),
@@ -130,8 +130,8 @@ def test_what_a_faulty_parameter_decides_is_not_complained_of_again() -> None:
          "operand: give it a source in `from:`"),
         ("engines: {vec: {reads: ['', act, acc, par, lut]}}", "engines.vec.reads: unknown ''; expected dram, act, wgt, "
          "acc, par, lut"),
-        ("memories: {act: {element: 8}}", "memories.act.element: unknown type '8': expected int2 … int63 or uint1 … "
-         "uint63"),
+        ("memories: {act: {element: 8}}", "memories.act.element: unknown type '8': expected int2 … int63, uint1 … "
+         "uint63, e4m3 or e2m1"),
         ("memories: {act: {element: {}}}", "memories.act.element: a structure needs at least one field"),
         ("memories: {act: 3}", "memories.act: expected a mapping, not 3"),
         ("memories: {act: {kib: 64.0}}", "memories.act.kib: expected an integer, not 64.0"),

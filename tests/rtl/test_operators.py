@@ -11,7 +11,8 @@ from amaranth.sim import Simulator
 from tilewright.isa.language.facts import Circuit, Kind
 from tilewright.isa.language.operations import Op, combining
 from tilewright.isa.timing import CIRCUIT_STAGES
-from tilewright.rtl.operators import COMBINATIONAL, SEQUENTIAL, leading_zeros
+from tilewright.rtl.operators import COMBINATIONAL, SEQUENTIAL
+from tilewright.rtl.shifts import leading_zeros
 
 
 def test_each_operation_of_a_lane_is_in_one_table() -> None:

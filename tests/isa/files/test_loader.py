@@ -140,7 +140,8 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
         ),
         (
             "memories: {act: {element: int77}}\n",
-            "m.yaml:2:27: memories.act.element: unknown type 'int77': expected int2 … int63 or uint1 … uint63",
+            "m.yaml:2:27: memories.act.element: unknown type 'int77': expected int2 … int63, uint1 … uint63, "
+            "e4m3 or e2m1",
         ),
         (
             "instructions:\n  copy: {from: {a: act as int4}}\n",
@@ -153,8 +154,8 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
         ),
         (
             "instructions:\n  mma: {from: {w: 'rows * wgt[n, r, s, k] as int77'}}\n",
-            "m.yaml:3:19: instructions.mma.from.w: unknown type 'int77': expected int2 … int63 or uint1 … uint63, or a "
-            "memory of integers: act, wgt, acc, lut",
+            "m.yaml:3:19: instructions.mma.from.w: unknown type 'int77': expected int2 … int63, uint1 … uint63, "
+            "e4m3 or e2m1, or a memory of such: act, wgt, acc, lut",
         ),
         (
             "memories: {wgt: {element: int4, width: 5}}\n",

@@ -18,7 +18,7 @@ from tilewright.compiler.select.unify import Unifier
 from tilewright.isa.language.arrays import array_value
 from tilewright.isa.language.expressions import Expr, Scope, make, walk
 from tilewright.isa.language.facts import Circuit, Kind, Setting
-from tilewright.isa.language.numeric import IntegerType, Interval, Rounding
+from tilewright.isa.language.numeric import FLOAT_TYPES, IntegerType, Interval, Rounding
 from tilewright.isa.language.operations import OPERATIONS, Op, combining
 from tilewright.isa.language.statement import WORDS, Statement, parse_statement
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -29,7 +29,8 @@ from tilewright.simulator.interpreter import Lane, evaluate
 from tilewright.simulator.statement_arrays import ArrayStatement, StatementFacts, working_type
 
 INT8 = IntegerType(8, True)
-TYPES = {"a": INT8, "b": INT8, "c": IntegerType(3, False), "t": INT8, "w": INT8}
+E4M3 = FLOAT_TYPES["e4m3"]
+TYPES = {"a": INT8, "b": INT8, "c": IntegerType(3, False), "t": INT8, "w": INT8, "f": E4M3}
 WORDS_OF_W = 5
 SCOPE = Scope(
     {name: {"": type_} for name, type_ in TYPES.items()},
@@ -44,11 +45,17 @@ SCOPE = Scope(
 
 SAID = [op for op in Op if op.facts.kind is not Kind.LEAF]
 IN_LANES = [op for op in SAID if op.facts.kind is not Kind.ARRAY]
-IN_NESTS = [op for op in IN_LANES if op.facts.kind is not Kind.WORDS]
-"""A nest says the same of all elements: which of them are words of a block is found when instructions are selected."""
+IN_NESTS = [op for op in IN_LANES if op.facts.kind is not Kind.WORDS and not op.facts.is_implied]
+"""A nest says the same of all elements: which of them are words of a block is found when instructions are selected.
+
+What it reads are numbers, whatever their codes.
+"""
 
 LANEWISE = [op for op in SAID if op.facts.kind is Kind.LANE and op.facts.setting is not Setting.TABLE]
 """What has a value on arrays."""
+
+OF_CODES = (Op.NEAREST, Op.STEPS)
+"""Their type is a floating one."""
 
 PAIRS = [op for op in LANEWISE if op.facts.arity == 2]
 
@@ -62,13 +69,15 @@ def sentence(op: Op) -> str:
     arguments = ["a", "c" if op.facts.is_shift else "b", "c"][: op.facts.arity]
     if op.facts.kind is Kind.WORDS:
         arguments = ["w"]
+    if op is Op.STEPS:
+        return "y = f"
     if op.is_infix:
         return f"y = {f' {op.value} '.join(arguments)}"
     match op.facts.setting:
         case Setting.TABLE:
             arguments.insert(0, "t")
         case Setting.TYPE:
-            arguments.append("uint5")
+            arguments.append("e4m3" if op in OF_CODES else "uint5")
     call = f"{op.value}({', '.join(arguments)})"
     return f"y = dot(a, {call})" if op is Op.TRANSPOSE else f"y = {call}"
 
@@ -86,7 +95,7 @@ def test_is_parsed_and_printed(op: Op) -> None:
 
     assert op in {node.op for node in walk(said.expr)}
     assert parse_statement(f"y = {said.expr}", SCOPE).expr == said.expr
-    assert op.is_infix or op.value in WORDS
+    assert (op.is_infix or op.facts.is_implied) == (op.value not in WORDS)
 
 
 @pytest.mark.parametrize("op", IN_NESTS, ids=word_of)
@@ -120,7 +129,7 @@ def test_has_one_value_for_interpreter_proofs_and_arrays(op: Op) -> None:
     expr = statement(op).expr
     rng = random.Random(op.value)
     for _ in range(20):
-        values = {(name, 0): one_of(rng, TYPES[name].interval) for name in "abc"}
+        values = {(name, 0): one_of(rng, TYPES[name].interval) for name in "abcf"}
         values |= {("w", word): one_of(rng, INT8.interval) for word in range(WORDS_OF_W)}
         table = {index: rng.randint(-128, 127) for index in range(-128, 128)}
         expected = interpreted(expr, values, table)
@@ -186,17 +195,18 @@ def proved(expr: Expr, values: Values, table: dict[int, int]) -> int:
 
 
 def simulated(expr: Expr, values: Values) -> int:
-    code = ArrayStatement(StatementFacts(expr), (1, 1), (0,))
+    code, named = ArrayStatement(StatementFacts(expr), (1, 1), (0,)), {node.name for node in walk(expr)}
     sources = {
         (name, "", inside, word): np.array([[value]], code.type)
         for (name, word), value in values.items()
         for inside in (False, True)
+        if name in named
     }
     return int(code.evaluate(sources, {}).item())
 
 
 def compiled(expr: Expr, values: Values, table: dict[int, int]) -> int:
-    leaves = {(name, ""): np.array([[values[name, 0]]], np.int64) for name in "abc"}
+    leaves = {(name, ""): np.array([[values[name, 0]]], np.int64) for name in "abcf"}
     leaves["w", ""] = np.array([[[values["w", word]] for word in range(WORDS_OF_W)]], np.int64)
     leaves["t", ""] = np.array(list(table.values()), np.int64)[None, :, None]
     return int(evaluate_int64(expr, leaves, [1], [0], ["w"]).item())
@@ -209,6 +219,8 @@ def random_interval(rng: random.Random, op: Op, position: int) -> Interval:
     if op.facts.is_shift and position == 1:
         low, high = sorted(rng.randint(0, 20) for _ in range(2))
         return Interval(low, high)
+    if op is Op.STEPS:
+        return FLOAT_TYPES["e2m1"].interval  # which are codes of all types
     size = rng.choice([1, 3, 100, 1 << 20])
     low, high = sorted(rng.randint(-size, size) for _ in range(2))
     return Interval(low, high)
@@ -219,6 +231,8 @@ def random_node(rng: random.Random, op: Op) -> Expr:
     scope = dataclasses.replace(SCOPE, rounding=rng.choice(list(Rounding)))
     sources = [Expr(Op.SOURCE, random_interval(rng, op, i), name="abc"[i]) for i in range(op.facts.arity)]
     kind = IntegerType(rng.randint(2, 25), rng.random() < 0.5)
+    if op in OF_CODES:
+        kind = rng.choice(list(FLOAT_TYPES.values()))
     return make(op, *sources, type=kind if op.facts.setting is Setting.TYPE else None, scope=scope)
 
 
@@ -227,8 +241,8 @@ def random_arguments(rng: random.Random, node: Expr, count: int = 50) -> list[np
 
 
 def value(op: Op, *arguments: Sequence[int] | np.ndarray) -> np.ndarray:
-    """On integers, rounding to even, into int8."""
-    node = Expr(op, INT8.interval, type=INT8, rounding=Rounding.EVEN)
+    """On integers, rounding to even, into int8 or e4m3."""
+    node = Expr(op, INT8.interval, type=E4M3 if op in OF_CODES else INT8, rounding=Rounding.EVEN)
     return np.asarray(array_value(node, *(np.asarray(a, np.int64) for a in arguments)), np.int64)
 
 

@@ -122,7 +122,7 @@ def test_prints_and_parses_to_the_same_tree(text: str) -> None:
          f"{', '.join(WORDS)}"),
         ("y = min(a)", "min takes 2 arguments, not 1"),
         ("y = a << b", "<<: the shift count b is in [-128, 127]; expected 0 to 63"),
-        ("y = sat(a, int99)", "unknown type 'int99': expected int2 … int63 or uint1 … uint63"),
+        ("y = sat(a, int99)", "unknown type 'int99': expected int2 … int63, uint1 … uint63, e4m3 or e2m1"),
         ("y = True", "True is not an integer"),
         ("y = 1.5", "`1.5` is not part of the statement language (operators: + - * << >> < <= == !=)"),
         ("y = sum(a) + sum(b)",

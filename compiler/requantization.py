@@ -18,6 +18,9 @@ from tilewright.isa.machine.machine import Machine
 
 LEAVES = (Op.SOURCE, Op.IMMEDIATE)
 
+ROUNDED = (Op.ROUND_SHIFT, Op.NEAREST)
+"""Operations that scale by a power of two and round, to an integer or to a float."""
+
 SUMMING = frozenset(op for op in REDUCTIONS | OVER_WORDS | ACROSS_LANES if combining(op) is Op.ADD)
 
 Types = tuple[IntegerType, IntegerType]
@@ -57,11 +60,12 @@ class NumberFormat:
 def widths_by_types(machine: Machine, sums: IntegerType) -> dict[Types, NumberFormat]:
     """The widths that every kind of requantisation between two types can hold.
 
-    A requantisation is `clamp(round_shift(…, shift) + zero, low, high)`, anywhere in a vector statement. Its kind is
-    what it scales: sums with a bias, one value, two, or a product of two. Of each kind the widest instruction counts,
-    so that another one of the same kind, or one that rounds for other purposes, changes no bits. Of all kinds the
-    narrowest counts. A width that no statement has is that of the array's sums, of a bias that of the widest parameter,
-    if that is more: selection finds no instruction that needs it, and says so.
+    A requantisation is `clamp(round_shift(…, shift) + zero, low, high)`, or `clamp(nearest(…, shift, of), low, high)`
+    of floats, anywhere in a vector statement. Its kind is what it scales: sums with a bias, one value, two, or a
+    product of two. Of each kind the widest instruction counts, so that another one of the same kind, or one that rounds
+    for other purposes, changes no bits. Of all kinds the narrowest counts. A width that no statement has is that of the
+    array's sums, of a bias that of the widest parameter, if that is more: selection finds no instruction that needs it,
+    and says so.
     """
     limits = _without_fields(machine)
     widest: dict[Types, dict[_Kind, NumberFormat]] = {}
@@ -112,7 +116,7 @@ def _scaled_type(rounded: Expr, format: InstructionFormat, sums: IntegerType, to
 
 def _outside_of_rounding(expr: Expr) -> Iterator[Expr]:
     """An expression's nodes, without those of requantisations in it."""
-    if expr.op is not Op.ROUND_SHIFT:
+    if expr.op not in ROUNDED:
         yield expr
         for arg in expr.args:
             yield from _outside_of_rounding(arg)
@@ -123,8 +127,8 @@ def _requantisations(expr: Expr) -> Iterator[Expr]:
     for high in _nodes(expr, Op.MIN):
         for low in (arg for arg in high.args if arg.op is Op.MAX):
             for value in low.args:
-                inner = value.args if value.op is Op.ADD else (value,)
-                yield from (node for node in inner if node.op is Op.ROUND_SHIFT)
+                inner = value.args if value.op in (Op.ADD, Op.STEPS) else (value,)
+                yield from (node for node in inner if node.op in ROUNDED)
 
 
 def _kind_and_widths(rounded: Expr, limits: NumberFormat) -> tuple[_Kind, NumberFormat]:
@@ -141,7 +145,7 @@ def _kind_and_widths(rounded: Expr, limits: NumberFormat) -> tuple[_Kind, Number
 
 def _own_products(value: Expr) -> list[Expr]:
     """The products that a `round_shift` scales itself, not those of a requantisation inside it."""
-    if value.op is Op.ROUND_SHIFT:
+    if value.op in ROUNDED:
         return []
     inner = [product for arg in value.args for product in _own_products(arg)]
     return [value, *inner] if value.op is Op.MUL else inner

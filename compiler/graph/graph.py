@@ -34,8 +34,9 @@ canonical operators (see CANONICAL), with every attribute present:
                                 as the result's shape
 
 A canonical operator on quantised tensors means: dequantise its operands, compute in real numbers, quantise to the
-result's type, limit to its `low` … `high`. Each tensor's quantisation is in its type. Pads are (top, left, bottom,
-right). Operators on windows see a tensor as [N, C, H, W] whatever its rank (`stored_shape`).
+result's type, limit to its `low` … `high`. Each tensor's quantisation is in its type. Of floats of few bits, numbers
+are integers in steps of the type's least value, and a scale is that of a step. Pads are (top, left, bottom, right).
+Operators on windows see a tensor as [N, C, H, W] whatever its rank (`stored_shape`).
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError, Named, describe
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.stored_types import FLOATS, STORED_TYPES
 
 BATCH, CHANNEL, ROW, COLUMN = range(4)
 """The dimensions of a tensor as operators see it, [N, C, H, W]."""
@@ -160,7 +162,9 @@ class TensorType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and greatest value of an integer type."""
+        """The least and greatest value of an integer type; of floats of few bits, in steps of the type."""
+        if self.dtype in FLOATS:
+            return STORED_TYPES[self.dtype].limits
         limits = parse_integer_type(self.dtype).interval
         return limits.low, limits.high
 

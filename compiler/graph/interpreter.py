@@ -16,17 +16,19 @@ from tilewright.compiler.graph.graph import Graph, Operator, Quantization, Tenso
 from tilewright.compiler.graph.meanings import MEANINGS, Values, sums_of_products
 from tilewright.compiler.graph.reference import evaluate_onnx_operator
 from tilewright.compiler.graph.saturation import saturated
+from tilewright.isa.program.small_floats import SMALL_FLOATS
+from tilewright.isa.program.stored_types import FLOATS
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, Values]:
     """The graph's outputs by the host's names, from its inputs."""
     tensors = run_graph_tensors(graph, inputs)
-    return {name: tensors[tensor] for name, tensor in graph.outputs.items()}
+    return {name: _in_codes(tensors[tensor], graph.tensors[tensor]) for name, tensor in graph.outputs.items()}
 
 
 def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, Values]:
     """The value of every tensor. Raises CompileError for an operator that the evaluator does not have."""
-    tensors: dict[str, Values] = {**graph.constants, **{name: np.asarray(inputs[name]) for name in graph.inputs}}
+    tensors: dict[str, Values] = {**graph.constants, **{name: _in_steps(inputs[name]) for name in graph.inputs}}
     for operator in graph.operators:
         if operator.kind in ("onnx.QuantizeLinear", "onnx.DequantizeLinear"):
             operands = [tensors[name] for name in operator.inputs if name]
@@ -43,6 +45,17 @@ def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, V
     return tensors
 
 
+def _in_steps(values: Values) -> Values:
+    """Floats of few bits as the integers that they are; others as they are."""
+    array = np.asarray(values)
+    return SMALL_FLOATS[array.dtype.name].steps(array) if array.dtype.name in SMALL_FLOATS else array
+
+
+def _in_codes(values: Values, tensor_type: TensorType) -> Values:
+    small = SMALL_FLOATS.get(tensor_type.dtype)
+    return values if small is None or values.dtype.name == small.name else small.values(values)
+
+
 # -- quantisation ------------------------------------------------------------------------------------------------------
 
 
@@ -50,6 +63,9 @@ def quantize(real: Values, tensor_type: TensorType) -> Values:
     """QuantizeLinear: divided in float32, ties to even, saturated; NaN becomes the least value."""
     assert tensor_type.quantization is not None
     scales, zeros = (numbers.astype(np.float32) for numbers in spread_scales(tensor_type.quantization, real.shape))
+    if tensor_type.dtype in FLOATS:
+        small = SMALL_FLOATS[tensor_type.dtype]
+        return small.nearest(real.astype(np.float32) / scales * small.least)
     steps = np.rint(real.astype(np.float32) / scales) + zeros
     return saturated(steps, *tensor_type.limits).astype(tensor_type.dtype)
 
@@ -116,6 +132,11 @@ def _integer_product(operator: Operator, graph: Graph, tensors: Mapping[str, Val
         assert quantization is not None
         centred.append(tensors[name].astype(np.int64) - quantization.zero_point)
         scale *= quantization.scale
-    steps = np.rint(sums_of_products(operator, centred) * scale) + result.quantization.zero_point
+    sums = sums_of_products(operator, centred) * scale
+    if result.dtype in FLOATS:
+        small = SMALL_FLOATS[result.dtype]
+        nearest = small.nearest(sums * small.least).reshape(result.shape)
+        return np.clip(nearest, operator.attributes["low"], operator.attributes["high"])
+    steps = np.rint(sums) + result.quantization.zero_point
     limited = np.clip(steps, operator.attributes["low"], operator.attributes["high"])
     return limited.reshape(result.shape).astype(result.dtype)

@@ -156,7 +156,7 @@ def _print_scales(quantization: Quantization, shape: tuple[int, ...], entries: l
     return f":{{{sizes}}}, {entries[0]}"
 
 
-_QUANTIZED = re.compile(r"!quant\.uniform<([iu])(\d+):f32(?::(\d+)|:\{([\d:, ]*)\})?,\s*([^<>]*)>")
+_QUANTIZED = re.compile(r"!quant\.uniform<([iu]\d+|f8E4M3FN):f32(?::(\d+)|:\{([\d:, ]*)\})?,\s*([^<>]*)>")
 
 
 def parse_type(text: str) -> TensorType:
@@ -167,14 +167,18 @@ def parse_type(text: str) -> TensorType:
         if element not in NUMPY_NAMES:
             raise CompileError(fact=f"{text!r} is not a type of level 1: expected one of {', '.join(NUMPY_NAMES)}")
         return TensorType(NUMPY_NAMES[element], shape)
-    dtype = f"{'uint' if match[1] == 'u' else 'int'}{match[2]}"
+    dtype = (
+        NUMPY_NAMES[match[1]]
+        if match[1].startswith("f")
+        else f"{'uint' if match[1][0] == 'u' else 'int'}{match[1][1:]}"
+    )
     try:
-        axis, block = None if match[3] is None else int(match[3]), 0
-        if match[4] is not None:
-            sizes = [int(entry.split(":")[1]) for entry in match[4].split(",")]
+        axis, block = None if match[2] is None else int(match[2]), 0
+        if match[3] is not None:
+            sizes = [int(entry.split(":")[1]) for entry in match[3].split(",")]
             block = max(sizes)
             axis = sizes.index(block)
-        pairs = [pair.split(":") for pair in re.sub("[{}]", "", match[5]).split(",")]
+        pairs = [pair.split(":") for pair in re.sub("[{}]", "", match[4]).split(",")]
         scales, zeros = tuple(float(scale) for scale, _ in pairs), tuple(int(zero) for _, zero in pairs)
     except (ValueError, IndexError):
         raise CompileError(repr(text), expected="scale:zero_point pairs of numbers") from None

@@ -22,7 +22,14 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, ROW, Operator, spread_scales
 from tilewright.compiler.lower.block_format import BlockFormat
 from tilewright.compiler.lower.integers import is_sum
-from tilewright.compiler.lower.network import WORTH_A_REMARK, LoweringNetwork, affine, result_loops, result_scales
+from tilewright.compiler.lower.network import (
+    WORTH_A_REMARK,
+    LoweringNetwork,
+    affine,
+    precision_of,
+    result_loops,
+    result_scales,
+)
 from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, place_of, sums_of
 from tilewright.compiler.lower.product_pieces import lower_in_pieces
 from tilewright.compiler.lower.products import (
@@ -105,7 +112,7 @@ def _blocks_of(operator: Operator, network: LoweringNetwork, found: BlockFormat)
     x_scale, x_zero = network.quantization(operator.inputs[0])
     y_scales = np.broadcast_to(result_scales(network.graph.tensors[operator.outputs[0]]), weights.shape[:1])
     factors = real[:, starts] * x_scale / y_scales[:, None]
-    limits = network.arithmetic.activation.interval
+    limits = network.arithmetic.activation.values
     positive = np.add.reduceat(np.maximum(weights, 0), starts, axis=1)
     totals = np.add.reduceat(weights, starts, axis=1)
     negative = totals - positive
@@ -126,7 +133,7 @@ def _shifts(
 ) -> NDArray[np.int64]:  # fmt: skip
     """[O]: a scale is its factor times two to the power of this; as many bits as scales and the sum of all have."""
     reach = np.maximum(np.abs(bounds).max(axis=0), 1)
-    beyond = 2 * network.arithmetic.activation.interval.span  # a bias that is larger gives the limit in any case
+    beyond = 2 * network.arithmetic.activation.values.span  # a bias that is larger gives the limit in any case
     total = (factors * reach).sum(axis=1) + np.abs(offset) + np.minimum(np.abs(bias), beyond)
     with np.errstate(divide="ignore"):
         room = np.minimum(found.scale.interval.high / factors.max(axis=1), (found.most - reach.sum(axis=1)) / total)
@@ -141,7 +148,7 @@ def _remark_on_precision(
     """A remark where the integers that scales become leave results far off."""
     reach = np.abs(bounds).max(axis=0)
     off, total = ((each * reach).sum(axis=1) for each in (np.abs(made - factors), factors))
-    steps = float((off / np.maximum(total, 1e-300)).max()) * network.arithmetic.activation.interval.span
+    steps = float((off / np.maximum(total, 1e-300)).max()) * precision_of(network.arithmetic.activation)
     if steps > WORTH_A_REMARK:
         network.remarks[f"precision of {operator.name}"] = (
             f"the scales of its blocks are integers, and leave results up to {steps:.2g} steps off"

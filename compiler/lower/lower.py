@@ -26,6 +26,8 @@ from tilewright.isa.program.program import Tensor
 from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, DTYPES, REALS, STORED_TYPES
 from tilewright.isa.program.windows import Windows
 
+PRODUCTS = ("conv", "conv_transpose")
+
 
 def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram:
     """The nests of a simplified graph; raises CompileError for what no nest or number of the machine can express.
@@ -61,7 +63,10 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
 
 def _require_computed(operator: Operator, network: LoweringNetwork) -> None:
     """Raise CompileError for an operand or result of a type that the machine's activations do not hold."""
+    weights = operator.inputs[1:] if operator.kind in PRODUCTS and network.floats is not None else ()
     for name in (*operator.inputs, *operator.outputs):
+        if name in weights:
+            continue  # integers that are to be numbers of its floats: products look at their values
         dtype = network.graph.tensors[name].dtype
         if dtype in COMPUTED and not network.computes(dtype):
             what = "a constant" if name in network.graph.constants else "an activation"
@@ -185,7 +190,7 @@ def _output_copies(network: LoweringNetwork) -> list[Nest]:
         network.buffers[name] = replace(buffer, name=name)
         loops = result_loops(buffer.shape)
         reads = {"a": Access(held, identity_index())}
-        copied = source("a", buffer.type.interval)
+        copied = source("a", buffer.type.values)
         nests.append(Nest(f"{name}.copy", (), loops, reads, Access(name, identity_index()), copied, 0))
     return nests
 
@@ -267,7 +272,7 @@ def _host_tensor(
         scales = scales_of_parts(tensor_type.quantization, tensor_type.shape)
         scales = replace(scales, zero_points=tuple(point - network.offset(quantized) for point in scales.zero_points))
     stored = network.stored(tensor_type.dtype)
-    integers = str(stored.stored) if host.dtype in REALS else DEFAULT_TYPE.name
+    integers = stored.stored_name if host.dtype in REALS else DEFAULT_TYPE.name
     held = "" if stored == STORED_TYPES[tensor_type.dtype] else str(stored.element)
     axes = () if turned is None else turned.axes
     view = () if turned is None or turned.view == host.shape else turned.view

@@ -24,7 +24,7 @@ from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop
 from tilewright.compiler.requantization import NumberFormat
 from tilewright.compiler.vectors import adds_scaled, adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import FloatType, IntegerType, Interval
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.stored_types import STORED_TYPES, StoredType
 
@@ -95,11 +95,16 @@ class LoweringNetwork:
 
     def activation(self, name: str) -> Expr:
         """A read of activations, of which nothing else is known."""
-        return source(name, self.arithmetic.activation.interval)
+        return source(name, self.arithmetic.activation.values)
 
     def unlimited(self, zero: int) -> Target:
         """A result that may have every value of an activation."""
-        return Target(zero, self.arithmetic.activation.interval.low, self.arithmetic.activation.interval.high)
+        return Target(zero, self.arithmetic.activation.values.low, self.arithmetic.activation.values.high, self.floats)
+
+    @property
+    def floats(self) -> FloatType | None:
+        """The type of activations, if that is one of floats."""
+        return self.arithmetic.activation if isinstance(self.arithmetic.activation, FloatType) else None
 
     def multipliers(
         self, factors: NDArray[np.float64], number: NumberFormat, operator: Operator
@@ -120,7 +125,7 @@ class LoweringNetwork:
         return a_scale, b_scale, shift
 
     def _remark_on_precision(self, operator: Operator, number: NumberFormat, relative_error: float) -> None:
-        steps = relative_error * self.arithmetic.activation.interval.span
+        steps = relative_error * precision_of(self.arithmetic.activation)
         if steps > WORTH_A_REMARK:
             self.remarks[f"precision of {operator.name}"] = (
                 f"the machine's multipliers of {number.scale_bits} bits and shifts of up to "
@@ -176,6 +181,11 @@ def network_of(graph: Graph, machine: Machine) -> LoweringNetwork:
         normalize_format(machine, softmax, arithmetic),
         polynomial_format(machine, arithmetic.activation),
     )
+
+
+def precision_of(element: IntegerType) -> int:
+    """How many steps the greatest value is from the least; of floats, how many steps a value is that has all bits."""
+    return 2 << element.mantissa_bits if isinstance(element, FloatType) else element.interval.span
 
 
 def padded_channels(channels: int, network: LoweringNetwork) -> int:
@@ -253,4 +263,4 @@ def target_of(operator: Operator, network: LoweringNetwork) -> Target:
     low, high = (
         operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), result_type.limits, strict=True)
     )
-    return Target(zero, low - offset, high - offset)
+    return Target(zero, low - offset, high - offset, network.floats)

@@ -91,7 +91,7 @@ def pieces_of(weights: NDArray[np.int64], network: LoweringNetwork) -> list[rang
     instruction adds up so many pieces.
     """
     vector = network.lanes * network.group
-    held, values = network.arithmetic.sum.interval, network.arithmetic.activation.interval
+    held, values = network.arithmetic.sum.interval, network.arithmetic.activation.values
     starts = np.arange(0, weights.shape[1], vector)
     positive = np.add.reduceat(np.maximum(weights, 0).sum(axis=(2, 3)), starts, axis=1)
     negative = np.add.reduceat(weights.sum(axis=(2, 3)), starts, axis=1) - positive

@@ -30,9 +30,9 @@ from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.compiler.requantization import NumberFormat
 from tilewright.compiler.simplify.weights import ConstantTensor
 from tilewright.isa.language.expressions import Expr, make
-from tilewright.isa.language.numeric import IntegerType, Interval, parse_integer_type
+from tilewright.isa.language.numeric import FloatType, IntegerType, Interval, parse_integer_type
 from tilewright.isa.language.operations import Op
-from tilewright.isa.program.small_floats import SMALL_FLOATS
+from tilewright.isa.program.small_floats import SMALL_FLOATS, small_float_of
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 GATHERING = 3
@@ -80,7 +80,7 @@ def _shared_offset(weights: NDArray[np.int64], network: LoweringNetwork) -> int:
     needs one tile of weights for all of them. 0 also where few weights do not fit: then it takes no more vectors to
     multiply what they have in excess, tile by tile.
     """
-    held = network.arithmetic.weight.interval
+    held = network.arithmetic.weight.values
     low, high = int(weights.min()) - held.low, int(weights.max()) - held.high
     blocks = -(-weights.shape[1] // (network.lanes * network.group))
     return 0 if high > low or _wide_tiles(weights, network) <= blocks else max(high, min(low, 0))
@@ -88,7 +88,7 @@ def _shared_offset(weights: NDArray[np.int64], network: LoweringNetwork) -> int:
 
 def _wide_tiles(weights: NDArray[np.int64], network: LoweringNetwork) -> int:
     """The weight tiles of one tap in which a weight does not fit: tiles of a word of results, at the least."""
-    held = network.arithmetic.weight.interval
+    held = network.arithmetic.weight.values
     is_wide = (weights < held.low) | (weights > held.high)
     outputs, inputs, rows, columns = np.nonzero(is_wide)
     tiles = np.stack([outputs // network.lanes, inputs // (network.lanes * network.group), rows, columns])
@@ -208,9 +208,14 @@ def require_few_bits(operator: Operator, network: LoweringNetwork) -> None:
     """Raise CompileError for weights of another kind than the machine's, which would be sums of hundreds of terms."""
     name, held = operator.inputs[1], network.arithmetic.weight
     dtype = network.graph.tensors[name].dtype
+    values = network.graph.constants[name].astype(np.int64)
+    if isinstance(held, FloatType):
+        if small_float_of(held).holds(values):
+            return
+        fact = f"its weights are {dtype}, and not all of them are numbers of {held}, which those of the machine are"
+        raise CompileError(operator, fact, expected=f"weights of {small_float_of(held).name}")
     if parse_integer_type(dtype).bits <= max(held.bits, DEFAULT_TYPE.values.bits):
         return
-    values = network.graph.constants[name].astype(np.int64)
     floats = next((each for each in SMALL_FLOATS.values() if each.holds(values)), None)
     if floats is None:
         raise CompileError(operator, f"its weights are {dtype}, and those of the machine are {held}")
@@ -251,7 +256,7 @@ def terms_of(weights: NDArray[np.int64], element_type: IntegerType) -> list[NDAr
 
     Raises CompileError for negative weights where the type has no negative values.
     """
-    held = element_type.interval
+    held = element_type.values
     if held.low >= 0 > weights.min(initial=0):
         raise CompileError(
             fact=f"it has weights below 0, less their zero points, and those of the machine are {element_type}",
@@ -268,7 +273,7 @@ def terms_of(weights: NDArray[np.int64], element_type: IntegerType) -> list[NDAr
 
 def sum_bounds(weights: NDArray[np.int64], network: LoweringNetwork) -> NDArray[np.int64]:
     """[2, O]: the least and greatest sum of products with any activations."""
-    values = network.arithmetic.activation.interval
+    values = network.arithmetic.activation.values
     positive = np.maximum(weights, 0).sum(axis=(1, 2, 3))
     negative = weights.sum(axis=(1, 2, 3)) - positive
     return np.stack([positive * values.low + negative * values.high, positive * values.high + negative * values.low])
@@ -325,7 +330,7 @@ def lower_average_pool(operator: Operator, network: LoweringNetwork) -> list[Nes
     w_name = network.add_constant(f"{operator.name}.weight", np.ones((channels, 1, 1, 1)), network.arithmetic.weight)
     weights = Access(w_name, (affine(("o", 1)), affine(("o", -1), ("i", 1)), affine(), affine()), outside=0)
     taps = kernel[0] * kernel[1]
-    values = network.arithmetic.activation.interval
+    values = network.arithmetic.activation.values
     bounds = np.array([[values.low], [values.high]]) * np.full(channels, taps)
     bias = np.full(channels, -x_zero * taps, np.int64)
     nests = []

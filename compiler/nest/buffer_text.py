@@ -9,9 +9,10 @@ from dataclasses import replace
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Buffer, BufferPart, NestProgram
 from tilewright.compiler.text.attributes import attribute
-from tilewright.compiler.text.mlir import MlirOperation, shaped_type, split_shaped_type
-from tilewright.isa.language.numeric import IntegerType
+from tilewright.compiler.text.mlir import ELEMENTS, NUMPY_NAMES, MlirOperation, shaped_type, split_shaped_type
+from tilewright.isa.language.numeric import FLOAT_TYPES, FloatType, IntegerType
 from tilewright.isa.program.program import Tensor
+from tilewright.isa.program.small_floats import SMALL_FLOATS, small_float_of
 
 DIALECT = "nest."
 BUFFER = DIALECT + "buffer"
@@ -20,11 +21,16 @@ COMPUTE = DIALECT + "compute"
 
 
 def print_memref(shape: tuple[int, ...], element_type: IntegerType) -> str:
+    if isinstance(element_type, FloatType):
+        return shaped_type("memref", shape, ELEMENTS[small_float_of(element_type).name])
     return shaped_type("memref", shape, f"{'' if element_type.is_signed else 'u'}i{element_type.bits}")
 
 
 def parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
     _, shape, element = split_shaped_type(text)
+    small = SMALL_FLOATS.get(NUMPY_NAMES.get(element, ""))
+    if small is not None and small.short in FLOAT_TYPES:
+        return shape, FLOAT_TYPES[small.short]
     match = re.fullmatch(r"(u?)i(\d+)", element)
     if match is None:
         raise CompileError(repr(text), expected="integer elements such as i8 or ui16")

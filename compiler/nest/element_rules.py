@@ -55,7 +55,7 @@ def _outsides(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         for name, access in nest.reads.items():
             types = {**program.constant_types, **{each.name: each.type for each in program.buffers.values()}}
-            limits = types[access.tensor].interval
+            limits = types[access.tensor].values
             if access.outside is not None and not limits.low <= access.outside <= limits.high:
                 yield nest_fault(number, nest, f"{name} is {access.outside} outside of {access.tensor}", f"{limits}")
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from tilewright.compiler.requantization import NumberFormat
 from tilewright.isa.language.expressions import Expr, Scope, const, make
-from tilewright.isa.language.numeric import IntegerType, Interval, Rounding
+from tilewright.isa.language.expressions import number as number_of
+from tilewright.isa.language.numeric import FloatType, IntegerType, Interval, Rounding
 from tilewright.isa.language.operations import Op
 
 
@@ -18,6 +19,7 @@ class Target:
     zero: int
     low: int
     high: int
+    floats: FloatType | None = None  # of what it is the nearest number, in steps; it has no zero point then
 
 
 def source(name: str, values: Interval) -> Expr:
@@ -34,20 +36,20 @@ def sum_of_products(a: Expr, b: Expr, bound: Interval, numbers: Sequence[int] = 
 
 
 def requantized(total: Expr, bias: Expr, scale: Expr, shift: Expr, target: Target, number: NumberFormat) -> Expr:
-    """`clamp(round_shift((total + bias) * scale, shift) + zero, low, high)`"""
+    """`clamp(round_shift((total + bias) * scale, shift) + zero, low, high)`, or with `nearest(…, shift, type)`."""
     return _limited(make(Op.MUL, make(Op.ADD, total, bias), scale), shift, target, number)
 
 
 def rescaled(a: Expr, a_zero: int, scale: int, shift: int, target: Target, number: NumberFormat) -> Expr:
     """`clamp(round_shift((a - a_zero) * scale, shift) + zero, low, high)`"""
-    return _limited(_centred(a, a_zero, scale), const(shift), target, number)
+    return _limited(make(Op.MUL, _less(a, a_zero, target), const(scale)), const(shift), target, number)
 
 
 def multiplied(
     a: Expr, a_zero: int, b: Expr, b_zero: int, scale: int, shift: int, target: Target, number: NumberFormat
 ) -> Expr:
     """`clamp(round_shift((a - a_zero) * (b - b_zero) * scale, shift) + zero, low, high)`"""
-    product = make(Op.MUL, make(Op.SUB, a, const(a_zero)), make(Op.SUB, b, const(b_zero)))
+    product = make(Op.MUL, _less(a, a_zero, target), _less(b, b_zero, target))
     return _limited(make(Op.MUL, product, const(scale)), const(shift), target, number)
 
 
@@ -63,15 +65,23 @@ def added(
     number: NumberFormat,
 ) -> Expr:
     """`clamp(round_shift((a - a_zero) * a_scale + (b - b_zero) * b_scale, shift) + zero, low, high)`"""
-    total = make(Op.ADD, _centred(a, a_zero, a_scale), _centred(b, b_zero, b_scale))
+    scaled = (
+        make(Op.MUL, _less(of, zero, target), const(by))
+        for of, zero, by in ((a, a_zero, a_scale), (b, b_zero, b_scale))
+    )
+    total = make(Op.ADD, *scaled)
     return _limited(total, const(shift), target, number)
 
 
-def _centred(a: Expr, zero: int, scale: int) -> Expr:
-    return make(Op.MUL, make(Op.SUB, a, const(zero)), const(scale))
+def _less(a: Expr, zero: int, target: Target) -> Expr:
+    """A value less its zero point, which floats have not."""
+    return a if target.floats is not None else make(Op.SUB, a, const(zero))
 
 
 def _limited(value: Expr, shift: Expr, target: Target, number: NumberFormat) -> Expr:
+    if target.floats is not None:
+        nearest = make(Op.NEAREST, value, shift, type=target.floats)
+        return clamp(number_of(nearest, target.floats), target.low, target.high)
     rounded = make(Op.ROUND_SHIFT, value, shift, scope=scope_of_rounding(number.rounding))
     return clamp(make(Op.ADD, rounded, const(target.zero)), target.low, target.high)
 

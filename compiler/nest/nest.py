@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.numeric import IntegerType, type_of
 from tilewright.isa.program.program import Tensor
 
 
 def stored_dtype(element_type: IntegerType) -> np.dtype[Any]:
-    """numpy's smallest integer type that holds a type."""
-    return element_type.dtype
+    """numpy's smallest integer type that holds a type's numbers; of floats of few bits, in steps of the type."""
+    return type_of(element_type.values).dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class BufferPart:
 class Buffer:
     """A tensor of the program that is computed or fed: 4-D activations [N, C, H, W] of an integer type.
 
+    An element of a type of floats is its number, in steps of the type, as it is in constants and expressions.
     Its `parts` have the values of inputs, which stay where they are; no nest writes there.
     """
 

@@ -30,10 +30,10 @@ def _ranges(program: NestProgram) -> Iterator[RuleViolation]:
     for name, array in program.constants.items():
         values[name] = Interval(int(array.min()), int(array.max()))
     for tensor in program.inputs:
-        values[tensor.name] = program.buffers[tensor.name].type.interval
+        values[tensor.name] = program.buffers[tensor.name].type.values
     for buffer in program.buffers.values():
         if buffer.parts:
-            values[buffer.name] = buffer.type.interval
+            values[buffer.name] = buffer.type.values
     for number, nest in enumerate(program.nests):
         known = {name: _values_of(nest, access, values, program) for name, access in nest.reads.items()}
         for node in _counting(nest.expr):
@@ -115,9 +115,9 @@ def _bound(nest: Nest, products: Products, program: NestProgram, count: int) -> 
 def _results(program: NestProgram) -> Iterator[RuleViolation]:
     for number, nest in enumerate(program.nests):
         element = program.buffers[nest.result.tensor].type
-        if not element.interval.contains(nest.expr.range):
+        if not element.values.contains(nest.expr.range):
             fact = f"its values are {nest.expr.range}"
-            yield nest_fault(number, nest, fact, f"those of {nest.result.tensor}, {element}: {element.interval}")
+            yield nest_fault(number, nest, fact, f"those of {nest.result.tensor}, {element}: {element.values}")
 
 
 def _tables(program: NestProgram) -> Iterator[RuleViolation]:

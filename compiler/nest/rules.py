@@ -47,9 +47,9 @@ def _constants(program: NestProgram) -> Iterator[RuleViolation]:
         element = program.constant_types[name]
         if values.dtype != stored_dtype(element):
             yield RuleViolation(name, f"constant {name}", f"{values.dtype} for {element}", str(stored_dtype(element)))
-        elif int(values.min()) < element.interval.low or int(values.max()) > element.interval.high:
+        elif int(values.min()) < element.values.low or int(values.max()) > element.values.high:
             fact = f"its values are from {values.min()} to {values.max()}"
-            yield RuleViolation(name, f"constant {name}", fact, f"those of {element}: {element.interval}")
+            yield RuleViolation(name, f"constant {name}", fact, f"those of {element}: {element.values}")
 
 
 def _hosts(program: NestProgram) -> Iterator[RuleViolation]:

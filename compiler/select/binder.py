@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from tilewright.compiler.graph.graph import COLUMN
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
 from tilewright.compiler.nest.products import (
@@ -25,10 +27,11 @@ from tilewright.compiler.select.transfer import Transfers, home_of
 from tilewright.compiler.select.unify import Match
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.numeric import FloatType, IntegerType, Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.small_floats import small_float_of
 from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 
 
@@ -167,7 +170,7 @@ class Binder:
             if is_transposed or not is_matrix_of_constants(matrix, summed, self._space):
                 return None
             values, held = self.constant_range(tiles), weights.element.type
-            if values is None or held is None or not held.interval.contains(values):
+            if values is None or held is None or not self._holds(held, matrix.tensor, values):
                 return None
             return {vector.name: TensorRead(vectors.name), weights.name: ConstantMatrix(tiles.name)}
         if not self._are_rows_of_tiles(matrix.tensor, weights):
@@ -177,6 +180,12 @@ class Binder:
         if is_transposed and self._space.trips[summed] % lanes and access.tensor not in self._program.constants:
             return None  # lanes beyond the channels hold anything, on both sides; a constant holds zeros there
         return {vector.name: TensorRead(vectors.name), weights.name: ComputedMatrix(tiles.name)}
+
+    def _holds(self, held: IntegerType, constant: str, values: Interval) -> bool:
+        """Whether a type has all values of a constant, which lie in an interval."""
+        if not isinstance(held, FloatType):
+            return held.interval.contains(values)
+        return small_float_of(held).holds(self._program.constants[constant].astype(np.int64))
 
     def _are_rows_of_tiles(self, tensor: str, weights: Operand) -> bool:
         """Whether the words of a tensor in DRAM are as long as rows of weight tiles, with the same elements."""

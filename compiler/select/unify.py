@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from tilewright.compiler.nest.products import products_of
 from tilewright.isa.language.expressions import Expr, const, first_index, walk
-from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.numeric import FloatType, Interval
 from tilewright.isa.language.operations import OVER_WORDS, REDUCTIONS, Op, combining
 from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.program.small_floats import small_float_of
 
 NO_OPERANDS: Mapping[str, Expr] = MappingProxyType({})
 NO_FIELDS: Mapping[tuple[str, str], Expr] = MappingProxyType({})
@@ -116,7 +119,11 @@ class Unifier:
         A computed value is never merely moved within a memory.
         """
         self._root = expr
-        yield from self._unify(self._format.statement.expr, expr, UNBOUND, False)
+        statement = self._format.statement.expr
+        if isinstance(self._format.destination.element.type, FloatType):
+            yield from self._unify_code(statement, expr, UNBOUND, False)
+        else:
+            yield from self._unify(statement, expr, UNBOUND, False)
 
     def part_matches(self, pattern: Expr, expr: Expr) -> Iterator[Match]:
         """Every way in which a part of the statement equals an expression that is not the root."""
@@ -167,7 +174,13 @@ class Unifier:
         value = self.constant_value(expr)
         if value is None:
             return
-        allowed = self._immediates[pattern.name]
+        allowed, code = self._immediates[pattern.name], value
+        kind = self._kind(pattern)
+        if kind is not None:
+            if not small_float_of(kind).holds(np.array([value])):
+                return
+            code = int(small_float_of(kind).codes(np.array([value]))[0])
+        value = code
         if not allowed.low <= value <= allowed.high:
             return
         if so_far.immediates.get(pattern.name, value) == value:
@@ -183,8 +196,34 @@ class Unifier:
         if expr is self._root and expr.args and pattern.name in self._same_memory:
             return
         values = self.constant_range(expr) or expr.range
-        if pattern.range.contains(values) and so_far.operands.get(pattern.name, expr) == expr:
+        kind = self._format.operand(pattern.name).element.type
+        held = kind.values if isinstance(kind, FloatType) else pattern.range
+        if held.contains(values) and so_far.operands.get(pattern.name, expr) == expr:
             yield so_far.with_operand(pattern.name, expr, is_reduced)
+
+    def _kind(self, immediate: Expr) -> FloatType | None:
+        """The type of floats that an immediate is a code of."""
+        kind = self._format.immediates[immediate.name]
+        return kind if isinstance(kind, FloatType) else None
+
+    # -- floats of few bits --------------------------------------------------------------------------------------------
+
+    def _unify_number(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        """What a code stands for."""
+        return self._unify_code(pattern.args[0], expr, so_far, is_reduced)
+
+    def _unify_code(self, code: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        """A code in a statement, and the number in the nest that it stands for.
+
+        The code of a number that the type has is that number; of others, the nearest on both sides.
+        """
+        if code.op is not Op.NEAREST:
+            yield from self._unify(code, expr, so_far, is_reduced)
+            return
+        if expr.op is Op.STEPS and expr.args[0].op is Op.NEAREST:
+            yield from self._unify(code, expr.args[0], so_far, is_reduced)
+        if code.args[1].op is Op.CONST and code.args[1].value == 0:
+            yield from self._unify(code.args[0], expr, so_far, is_reduced)
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
@@ -315,6 +354,7 @@ _COMPARE: Mapping[Op, Callable[[Unifier, Expr, Expr, Match, bool], Iterator[Matc
     Op.DOT: Unifier._unify_product,
     Op.TRANSPOSE: Unifier._unify_transposed,
     Op.LUT: Unifier._unify_lookup,
+    Op.STEPS: Unifier._unify_number,
     **dict.fromkeys(REDUCTIONS, Unifier._unify_reduction),
     **dict.fromkeys(OVER_WORDS, Unifier._unify_over_words),
 }

@@ -16,6 +16,7 @@ from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.kinds import REORDERING
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
+from tilewright.isa.program.small_floats import SMALL_FLOATS, SmallFloat
 
 MONOTONE = ("reshape", "max_pool", "channel_max", "transpose", "take", "space_to_depth", "depth_to_space")
 """Operators that pick some of their input's elements, in an order that does not depend on the scale."""
@@ -52,12 +53,20 @@ def clamp_before_dequantize(operator: Operator, view: GraphView) -> Replacement 
     assert tensor_type.quantization is not None
     for limit in (operator.attributes["low"], operator.attributes["high"]):
         steps = limit / tensor_type.quantization.scale
-        if math.isfinite(limit) and abs(steps - round(steps)) > EXACT_GRID:
+        if math.isfinite(limit) and (
+            abs(steps - round(steps)) > EXACT_GRID or not is_number(round(steps), tensor_type)
+        ):
             return None
     attributes = integer_limits(operator, tensor_type, *tensor_type.limits)
     assert attributes is not None  # of one scale
     rescale = replace(operator, kind="rescale", inputs=dequantize.inputs, attributes=attributes)
     return below(dequantize, rescale, tensor_type, view)
+
+
+def is_number(steps: int, tensor_type: TensorType) -> bool:
+    """Whether a number of steps is one that the type has, or beyond its ends; floats have gaps between them."""
+    small = SMALL_FLOATS.get(tensor_type.dtype)
+    return small is None or abs(steps) > small.greatest_steps or small.holds(np.array([steps]))
 
 
 def _is_only_quantized(name: str, view: GraphView) -> bool:
@@ -191,7 +200,7 @@ def rescale_of_constant(operator: Operator, view: GraphView) -> Replacement | No
     if value is None or before is None or before.axis is not None or after.quantization is None:
         return None
     real = ((value.astype(np.int64) - before.zero_point) * np.float32(before.scale)).astype(np.float32)
-    if after.quantization.axis is not None:
+    if after.quantization.axis is not None or after.dtype in SMALL_FLOATS:
         return None
     steps = np.rint(real / np.float32(after.quantization.scale)) + after.quantization.zero_point
     integers = np.clip(steps, operator.attributes["low"], operator.attributes["high"]).astype(after.dtype)
@@ -221,7 +230,10 @@ def integer_limits(clamp: Operator, tensor_type: TensorType, low: int, high: int
     meanings = zip(tensor_type.quantization.scales, tensor_type.quantization.zero_points, strict=True)
     channels = [Quantization((scale,), (zero,)) for scale, zero in meanings]
     least, most = (
-        {quantized_value(clamp.attributes[name], channel, tensor_type.limits) for channel in channels}
+        {
+            quantized_value(clamp.attributes[name], channel, tensor_type.limits, SMALL_FLOATS.get(tensor_type.dtype))
+            for channel in channels
+        }
         for name in LIMITS
     )
     if len(least) > 1 or len(most) > 1:
@@ -230,10 +242,15 @@ def integer_limits(clamp: Operator, tensor_type: TensorType, low: int, high: int
     return {"low": low, "high": max(low, min(high, *most))}
 
 
-def quantized_value(value: float, quantization: Quantization, limits: tuple[int, int]) -> int:
-    """As QuantizeLinear: divided in float32, ties to even, saturated."""
-    steps = np.rint(np.float32(value) / np.float32(quantization.scale)) + quantization.zero_point
-    return int(saturated(np.float64(steps), *limits))
+def quantized_value(
+    value: float, quantization: Quantization, limits: tuple[int, int], small: SmallFloat | None = None
+) -> int:
+    """As QuantizeLinear: divided in float32, ties to even, saturated; `small` is a type of floats of few bits."""
+    with np.errstate(over="ignore"):
+        steps = np.float32(value) / np.float32(quantization.scale)
+    if small is not None:
+        return int(small.nearest(np.asarray(steps * small.least)))
+    return int(saturated(np.float64(np.rint(steps) + quantization.zero_point), *limits))
 
 
 INTEGER_RULES = {

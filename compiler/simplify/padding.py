@@ -18,11 +18,12 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import COLUMN, ROW, Attribute, Operator, TensorType, stored_axis
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
-from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
+from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, is_number, quantized_value
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.views import groups_of_four, joined_shape
 from tilewright.compiler.simplify.weights import constant_weights
+from tilewright.isa.program.small_floats import SMALL_FLOATS
 
 REPEATING = ("edge", "reflect", "wrap")
 """Modes that repeat elements of the operand."""
@@ -204,7 +205,7 @@ def pad_before_dequantize(operator: Operator, view: GraphView) -> Replacement | 
     if not math.isfinite(steps) or abs(steps - round(steps)) > EXACT_GRID:
         return None
     value = round(steps) + tensor_type.quantization.zero_point
-    if not tensor_type.limits[0] <= value <= tensor_type.limits[1]:
+    if not tensor_type.limits[0] <= value <= tensor_type.limits[1] or not is_number(value, tensor_type):
         return None
     attributes = {**operator.attributes, "value": float(value)}
     made = replace(operator, inputs=(source,), attributes=attributes)
@@ -218,7 +219,8 @@ def quantize_before_pad(operator: Operator, view: GraphView) -> Replacement | No
         return None
     tensor_type = view.type(operator.outputs[0])
     assert tensor_type.quantization is not None
-    value = quantized_value(before.attributes["value"], tensor_type.quantization, tensor_type.limits)
+    small = SMALL_FLOATS.get(tensor_type.dtype)
+    value = quantized_value(before.attributes["value"], tensor_type.quantization, tensor_type.limits, small)
     value = min(max(value, operator.attributes["low"]), operator.attributes["high"])
     return above(operator, replace(before, attributes={**before.attributes, "value": float(value)}), view)
 

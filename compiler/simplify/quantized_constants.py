@@ -47,26 +47,25 @@ def dequantize_small_floats(
     """
     element = SMALL_FLOATS[value.dtype.name]
     require_no_zero(operator, element.name, quantization)
-    if any(quantization.zero_points):
-        fact = f"the zero point of its {element.name} is {next(filter(None, quantization.zero_points))}"
-        raise CompileError(operator, fact, expected="0, as ONNX has it for floats")
     result = operator.outputs[0]
     if not are_weights(result, view):
         scales, _ = spread_scales(quantization, value.shape)
-        real = value.astype(np.float32) * scales.astype(np.float32)
+        real = element.steps(value).astype(np.float32) * scales.astype(np.float32)
         return Replacement(constants={result: real.astype(view.type(result).dtype)})
-    steps, least = element.steps(value), element.least
+    steps, factor = element.steps(value), 1
     if _held(steps) != DEFAULT_TYPE.name:
         factor = int(np.gcd.reduce(steps, axis=None))
         factor &= -factor
-        steps, least = steps // factor, least * factor
+        steps //= factor
     dtype = _held(steps)
     if not dtype:
         reach = f"are {int(np.abs(steps).max()):,} times the least of them"
         raise CompileError(operator, f"its {element.name} {reach}", expected=f"at most {np.iinfo(WIDE).max:,} times")
-    meant = replace(quantization, scales=tuple(float(np.float32(scale * least)) for scale in quantization.scales))
+    meant = replace(quantization, scales=tuple(float(np.float32(scale * factor)) for scale in quantization.scales))
     if not all(0 < scale < inf for scale in meant.scales):
-        raise CompileError(operator, f"its scales times {least:g} are no numbers of float32", expected="larger scales")
+        raise CompileError(
+            operator, f"its scales times {factor:g} are no numbers of float32", expected="smaller scales"
+        )
     copy = view.fresh(operator.inputs[0])
     made = Operator(operator.name, "dequantize", (copy,), operator.outputs, {}, operator.nodes)
     return Replacement((made,), {copy: TensorType(dtype, value.shape, meant)}, {copy: steps.astype(dtype)})

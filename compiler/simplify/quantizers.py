@@ -18,7 +18,7 @@ from tilewright.compiler.simplify.integer import integer_limits
 from tilewright.compiler.simplify.quantized_constants import are_weights, dequantize_small_floats, require_no_zero
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.isa.program.small_floats import SMALL_FLOATS
-from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES, DEFAULT_TYPE, ENDS, SHORT
+from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES, DEFAULT_TYPE, ENDS, FLOATS, SHORT
 
 DEQUANTIZERS = ("dequantize", "onnx.DequantizeLinear")
 
@@ -38,8 +38,8 @@ def quantize_linear(operator: Operator, view: GraphView) -> Replacement | None:
     source, output = operator.inputs[0], operator.outputs[0]
     tensor_type = view.type(output)
     if tensor_type.dtype not in (*COMPUTED, *ENDS):
-        raise CompileError(operator, f"quantises to {tensor_type.dtype}", expected="integers")
-    quantization = _quantization(operator, axis, block, view)
+        raise CompileError(operator, f"quantises to {tensor_type.dtype}", expected=f"integers or {', '.join(FLOATS)}")
+    quantization = _quantization(operator, axis, block, view, tensor_type.dtype)
     known = tensor_type.quantization  # what a reader that was seen before has said
     if known is not None and known != quantization:
         raise CompileError(
@@ -48,6 +48,8 @@ def quantize_linear(operator: Operator, view: GraphView) -> Replacement | None:
     tensor_type = replace(tensor_type, quantization=quantization)
     low, high = tensor_type.limits
     value = view.constant(source)
+    if value is not None and tensor_type.dtype in FLOATS:
+        raise CompileError(operator, f"quantises {source!r}, which is constant", expected="a constant of the file")
     if value is not None:
         scales, zeros = (array.astype(np.float32) for array in spread_scales(quantization, value.shape))
         integers = saturated(np.rint(value / scales) + zeros, low, high).astype(tensor_type.dtype)
@@ -71,10 +73,11 @@ def dequantize_linear(operator: Operator, view: GraphView) -> Replacement | None
     tensor_type = view.type(source)
     value = view.constant(source)
     if value is not None:
-        return _dequantize_constant(operator, value, _quantization(operator, axis, block, view), view)
+        found = _quantization(operator, axis, block, view, tensor_type.dtype)
+        return _dequantize_constant(operator, value, found, view)
     if tensor_type.dtype not in (*COMPUTED, *ENDS):
-        raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected="integers")
-    meant = replace(tensor_type, quantization=_quantization(operator, axis, block, view))
+        raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected=f"integers or {', '.join(FLOATS)}")
+    meant = replace(tensor_type, quantization=_quantization(operator, axis, block, view, tensor_type.dtype))
     _require_positive(operator, meant.quantization)
     if only_at_an_end(meant):
         is_made_so = source in view.inputs or tensor_type == meant
@@ -157,8 +160,11 @@ def unread_quantizer(operator: Operator, graph: Graph) -> CompileError:
     return CompileError(operator, fact, expected=expected)
 
 
-def _quantization(operator: Operator, axis: int, block: int, view: GraphView) -> Quantization:
-    """The quantisation that a QuantizeLinear or DequantizeLinear gives: one scale, if all are the same."""
+def _quantization(operator: Operator, axis: int, block: int, view: GraphView, elements: str) -> Quantization:
+    """The quantisation that a QuantizeLinear or DequantizeLinear gives: one scale, if all are the same.
+
+    Of floats of few bits, a scale is that of a step of theirs; they have no zero point.
+    """
     scale = view.constant(operator.inputs[1])
     has_zero = len(operator.inputs) > 2 and operator.inputs[2] != ""
     zero = view.constant(operator.inputs[2]) if has_zero else np.zeros(() if scale is None else scale.shape, np.int64)
@@ -167,6 +173,8 @@ def _quantization(operator: Operator, axis: int, block: int, view: GraphView) ->
     scales, zeros = tuple(map(float, scale.ravel().tolist())), tuple(map(int, zero.ravel().tolist()))
     if not all(0 <= each < inf for each in scales):
         raise DamagedModel(operator, f"its scale is {scale.min()}", expected="positive numbers")
+    if elements in SMALL_FLOATS:
+        scales = _scales_of_steps(operator, scales, zeros, elements)
     if len(zeros) != len(scales):
         raise CompileError(operator, f"{len(scales)} scales and {len(zeros)} zero points", expected="as many")
     if len(set(scales)) == 1 and len(set(zeros)) == 1:
@@ -179,6 +187,20 @@ def _quantization(operator: Operator, axis: int, block: int, view: GraphView) ->
             operator, f"{len(scales)} scales do not fit axis {axis} of its input, which is {list(shape)}{of_blocks}"
         )
     return Quantization(scales, zeros, 0 if block == 1 else axis % rank, block)  # blocks of 1 are along every axis
+
+
+def _scales_of_steps(
+    operator: Operator, scales: tuple[float, ...], zeros: tuple[int, ...], elements: str
+) -> tuple[float, ...]:
+    """The scales of the least values of floats of few bits."""
+    if any(zeros):
+        fact = f"the zero point of its {elements} is {next(filter(None, zeros))}"
+        raise CompileError(operator, fact, expected="0, as ONNX has it for floats")
+    least = SMALL_FLOATS[elements].least
+    made = tuple(float(np.float32(scale * least)) for scale in scales)
+    if any(scale > 0 == step for scale, step in zip(scales, made, strict=True)):
+        raise CompileError(operator, f"its scale times {least:g} is no number of float32", expected="a larger scale")
+    return made
 
 
 def _shape_of_scales(shape: tuple[int, ...], axis: int, block: int) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from tilewright.compiler.session import MemoScope, MemoStage
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.weights import constant_weights
-from tilewright.isa.program.stored_types import DEFAULT_TYPE
+from tilewright.isa.program.stored_types import DEFAULT_TYPE, FLOATS
 
 FUNCTIONS = frozenset(
     f"onnx.{name}"
@@ -156,6 +156,8 @@ def _table(
     constant differs along another dimension; in such tables, if channels differ, or if more than the last result was
     rounded. The operators run on a tensor [1, C, values].
     """
+    if view.type(leaf).dtype in FLOATS:
+        return None  # a table has an entry for each code, and these are no range of numbers
     low, high = view.type(leaf).limits
     is_wide = high - low > DEFAULT_TYPE.values.interval.span
     if is_wide and (operators[-1].kind != "quantize" or any(each.kind == "lookup" for each in operators)):

@@ -207,7 +207,7 @@ def copy_of_rows(nest: Nest, buffer: Buffer, rows: int, channels: int = 0) -> Ne
     trips = {"n": batches, "c": channels or all_channels, "y": rows, "x": columns}
     loops = tuple([NestLoop(name, trip) for name, trip in trips.items()])
     access = Access(buffer.name, tuple([Affine(((name, 1),)) for name in trips]))
-    expr = source("x", buffer.type.interval)
+    expr = source("x", buffer.type.values)
     return Nest(f"{nest.name}.edge", nest.nodes, loops, {"x": access}, access, expr, 0, nest.layer or nest.name)
 
 

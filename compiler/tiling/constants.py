@@ -9,11 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.tiling.layout import DramLayout
-from tilewright.isa.machine.memory import BYTE_BITS, Element, Memory
+from tilewright.isa.language.numeric import FloatType, IntegerType
+from tilewright.isa.machine.memory import BYTE_BITS, Element, Memory, storage_bits
 from tilewright.isa.program.blocks import in_blocks
+from tilewright.isa.program.small_floats import small_float_of
 
 WIDEST = 64
 """Bits of the widest integer of numpy."""
+
+
+def pack_elements(values: NDArray[Any], element: IntegerType) -> bytes:
+    """Numbers as elements of a type: integers, or of floats of few bits their codes."""
+    return pack_integers(stored_elements(values, element), storage_bits(element.bits))
+
+
+def stored_elements(values: NDArray[Any], element: IntegerType) -> NDArray[Any]:
+    """What is stored of numbers: of floats of few bits their codes."""
+    return small_float_of(element).codes(values) if isinstance(element, FloatType) else values
 
 
 def pack_integers(values: NDArray[Any], bits: int) -> bytes:
@@ -65,9 +77,12 @@ def pack_tables(memory: Memory, entries: NDArray[Any], blocks: range | None) -> 
     else:
         channels = np.arange(blocks.start * memory.width, blocks.stop * memory.width)
         rows = entries[np.minimum(channels, len(entries) - 1)].reshape(len(blocks), memory.width, count)
-    return pack_integers(np.swapaxes(rows, 1, 2), memory.element.bits)
+    assert memory.element.type is not None
+    return pack_elements(np.swapaxes(rows, 1, 2), memory.element.type)
 
 
-def pack_tensor(values: NDArray[Any], layout: DramLayout) -> bytes:
+def pack_tensor(values: NDArray[Any], element: IntegerType, layout: DramLayout) -> bytes:
     """A constant tensor [N, C, H, W] as words in DRAM; channels that do not exist are zero."""
-    return pack_integers(in_blocks(values, layout.lanes), layout.word_bytes * BYTE_BITS // layout.lanes)
+    return pack_integers(
+        in_blocks(stored_elements(values, element), layout.lanes), layout.word_bytes * BYTE_BITS // layout.lanes
+    )

@@ -55,7 +55,11 @@ class DramTensors:
         layout = self._layout(shape, self._machine.memories[memory].element)
         if values is None:
             return InDram(self._buffer(tensor, layout), layout, memory, self.parts(tensor))
-        return InDram(self._builder.constant(f"{tensor}.data", pack_tensor(values, layout)), layout, memory)
+        return InDram(
+            self._builder.constant(f"{tensor}.data", pack_tensor(values, self._nests.constant_types[tensor], layout)),
+            layout,
+            memory,
+        )
 
     def _buffer(self, tensor: str, layout: DramLayout) -> str:
         region, host = self._hosted.get(tensor, (WORKSPACE, None))

@@ -10,7 +10,7 @@ from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
-from tilewright.compiler.tiling.constants import pack_integers
+from tilewright.compiler.tiling.constants import pack_elements
 from tilewright.compiler.tiling.job import WholeTensor
 from tilewright.compiler.tiling.layout import outside_runs
 from tilewright.compiler.tiling.place import InDram
@@ -36,7 +36,8 @@ class Fills:
 
     def _constant(self, value: int, name: str) -> str:
         memory = self._builder.machine.memories[name]
-        word = pack_integers(np.full(memory.width, value), memory.element.bits)
+        assert memory.element.type is not None
+        word = pack_elements(np.full(memory.width, value), memory.element.type)
         return self._builder.constant(f"fill{value}", word)
 
 

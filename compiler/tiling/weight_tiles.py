@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.nest import Access, Affine
-from tilewright.compiler.tiling.constants import pack_integers
+from tilewright.compiler.tiling.constants import pack_elements
 from tilewright.isa.machine.memory import Element
 
 Box = tuple[range, ...]
@@ -93,11 +93,12 @@ class WeightTiles:
         summed blocks, row by row.
         """
         pieces = []
+        assert element.type is not None
         for unit in units:
             summed, *taps = (
                 slice(r.start - own.start, r.stop - own.start) for r, own in zip(box, self.boxes[unit], strict=True)
             )
-            pieces.append(pack_integers(self.tiles[unit][(*taps, summed)], element.bits))
+            pieces.append(pack_elements(self.tiles[unit][(*taps, summed)], element.type))
         return b"".join(pieces)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.language.numeric import FloatType
+
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
@@ -50,6 +52,14 @@ class SmallFloat:
     def values(self, steps: NDArray[Any]) -> NDArray[Any]:
         """The codes of integers that it holds; inverse of `steps`."""
         return (steps.astype(np.float64) * self.least).astype(np.float32).astype(self.dtype)
+
+    def codes(self, steps: NDArray[Any]) -> NDArray[np.uint8]:
+        """The same as they are stored, a byte each."""
+        return self.values(np.asarray(steps)).view(np.uint8)
+
+    def steps_of_codes(self, codes: NDArray[Any]) -> NDArray[np.int64]:
+        """The integers that stored codes are."""
+        return self.steps(codes.astype(np.uint8).view(self.dtype))
 
     def nearest(self, real: NDArray[Any]) -> NDArray[np.int64]:
         """The steps of the values nearest to real numbers, ties to the even code; saturated at both ends.
@@ -97,6 +107,11 @@ def shared_exponents(largest: NDArray[Any], element: SmallFloat) -> NDArray[np.i
     _, of_element = np.frexp(float(element.largest))
     found = np.where(np.asarray(largest) > 0, exponents - of_element, 0)
     return np.clip(found, E8M0_LEAST, -E8M0_LEAST).astype(np.int64)
+
+
+def small_float_of(element: FloatType) -> SmallFloat:
+    """The type of files that a machine's element is."""
+    return BY_SHORT_NAME[element.name]
 
 
 E8M0_LEAST = -127

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.errors import IsaError
-from tilewright.isa.language.numeric import IntegerType, parse_integer_type
+from tilewright.isa.language.numeric import FLOAT_TYPES, FloatType, IntegerType, parse_integer_type, parse_type
+from tilewright.isa.machine.memory import BYTE_BITS
+from tilewright.isa.program.small_floats import small_float_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,12 @@ class StoredType:
 
     @property
     def name(self) -> str:
-        return str(self.values)
+        return small_float_of(self.values).name if isinstance(self.values, FloatType) else str(self.values)
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest value."""
-        return self.values.interval.low, self.values.interval.high
+        """The least and the greatest value; of floats, in steps of the type."""
+        return self.values.values.low, self.values.values.high
 
     @property
     def stored(self) -> IntegerType:
@@ -45,12 +47,19 @@ class StoredType:
         return IntegerType(self.values.bits, self.element.is_signed) if self.offset else self.values
 
     @property
+    def stored_name(self) -> str:
+        """The name of what lies in DRAM, as a type of files."""
+        return self.name if isinstance(self.values, FloatType) else str(self.stored)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
-        """numpy's own type that holds the values."""
-        return self.values.dtype
+        """numpy's own type that holds the values; of floats of few bits, that of the package ml_dtypes."""
+        return small_float_of(self.values).dtype if isinstance(self.values, FloatType) else self.values.dtype
 
     def held_in(self, element: IntegerType) -> StoredType | None:
         """The same values in other elements, shifted if these do not hold them otherwise; None if none hold them."""
+        if isinstance(self.values, FloatType) or isinstance(element, FloatType):
+            return self if element == self.values else None
         if element.interval.contains(self.stored.interval):
             return replace(self, element=element)
         offset = self.values.interval.low - element.interval.low
@@ -69,9 +78,10 @@ STORED_TYPES: Mapping[str, StoredType] = {
         *(_row(name, "int8") for name in ("int4", "uint4", "int2", "uint2")),
         *(_row(name, "int32", is_computed=True) for name in ("int16", "uint16")),
         _row("int32", "int32"),
+        *(StoredType(each, each, is_computed=True) for each in FLOAT_TYPES.values() if each.bits == BYTE_BITS),
     )
 }
-"""Every integer type that an input or output of a program may have, by name."""
+"""Every type that an input or output of a program may have, by name."""
 
 DEFAULT_TYPE = STORED_TYPES["int8"]
 """What is quantised where no file says how: reals of the host, and tensors and constants that the compiler adds."""
@@ -95,7 +105,10 @@ WEIGHTS = tuple(
 )
 """Element types that the weights of a network are quantised to, symmetric, with a scale for each channel."""
 
-SHORT = tuple(name for name, row in STORED_TYPES.items() if row.dtype.name != name)
+FLOATS = tuple(name for name, row in STORED_TYPES.items() if isinstance(row.values, FloatType))
+"""Those that are floats of few bits: each number of theirs is an integer, in steps of the type."""
+
+SHORT = tuple(name for name, row in STORED_TYPES.items() if name not in FLOATS and row.dtype.name != name)
 """Types that numpy has not, and no `.npy` file."""
 
 INTEGERS = tuple(STORED_TYPES)
@@ -118,7 +131,7 @@ def stored_type(dtype: str, integers: str = DEFAULT_TYPE.name, held: str = "") -
         raise IsaError(f"no element of a program is {name}; expected one of {', '.join(DTYPES)}")
     if not held:
         return STORED_TYPES[name]
-    found = STORED_TYPES[name].held_in(parse_integer_type(held))
+    found = STORED_TYPES[name].held_in(parse_type(held))
     if found is None:
         raise IsaError(f"elements of {held} do not hold {name}")
     return found

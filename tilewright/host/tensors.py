@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.errors import InputError
 from tilewright.files.arrays import ArrayForm
-from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.numeric import FloatType, IntegerType
 from tilewright.isa.program.blocks import from_blocks, in_blocks
 from tilewright.isa.program.partitioned import SHORT_DTYPES
 from tilewright.isa.program.program import (
@@ -26,7 +26,8 @@ from tilewright.isa.program.program import (
     in_stored_order,
     place_regions,
 )
-from tilewright.isa.program.stored_types import BYTES, DEFAULT_TYPE, REALS, SHORT
+from tilewright.isa.program.small_floats import SmallFloat, small_float_of
+from tilewright.isa.program.stored_types import BYTES, DEFAULT_TYPE, FLOATS, REALS, SHORT
 
 
 def dram_image(program: Program, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
@@ -108,6 +109,12 @@ def _stored_dtype(tensor: Tensor) -> np.dtype[Any]:
 
 
 def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
+    small = _small_float(tensor)
+    if small is not None:
+        codes = array
+        if tensor.dtype in REALS:
+            codes = small.values(small.nearest(_steps(array.astype(np.float32), tensor) * small.least))
+        return codes.view(np.uint8)
     if tensor.dtype in REALS:
         integers = quantize(array.astype(np.float32), *element_scales(tensor), tensor.element)
         return integers.astype(_stored_dtype(tensor))
@@ -115,7 +122,22 @@ def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
     return (array.astype(np.int32) - offset if offset else array).astype(_stored_dtype(tensor))
 
 
+def _small_float(tensor: Tensor) -> SmallFloat | None:
+    """The type of its elements, if that is one of few bits."""
+    return small_float_of(tensor.element) if isinstance(tensor.element, FloatType) else None
+
+
+def _steps(array: NDArray[np.float32], tensor: Tensor) -> NDArray[np.float32]:
+    with np.errstate(over="ignore", divide="ignore"):  # what overflows is infinite, and saturates
+        return np.asarray(array / element_scales(tensor)[0])
+
+
 def _from_stored(tensor: Tensor, stored: NDArray[Any]) -> NDArray[Any]:
+    small = _small_float(tensor)
+    if small is not None:
+        if tensor.dtype not in REALS:
+            return stored.astype(np.uint8).view(small.dtype)
+        stored = small.steps_of_codes(stored)
     if tensor.dtype in REALS:
         scales, zeros = element_scales(tensor)
         reals = (stored.astype(np.float32) - zeros.astype(np.float32)) * scales
@@ -163,7 +185,7 @@ def _require_like(tensor: Tensor, array: NDArray[Any]) -> None:
     _require_form(tensor, ArrayForm(array.dtype, array.shape))
     if array.dtype.name != tensor.dtype and not _holds(tensor, array):
         raise _other_type(tensor, array.dtype)
-    if tensor.dtype in REALS and np.isnan(array).any():
+    if tensor.dtype in (*REALS, *FLOATS) and np.isnan(array).any():
         raise InputError(f"input {tensor.name!r} holds NaN, which has no quantised value")
 
 

@@ -26,7 +26,7 @@ from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.isa.program.small_floats import BY_SHORT_NAME
-from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, STORED_TYPES
+from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, FLOATS, STORED_TYPES
 from tilewright.quantization.blocks import in_blocks
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.known_blocks import Known
@@ -37,7 +37,7 @@ from tilewright.quantization.silent import silent
 from tilewright.quantization.small_floats import ACTIVATIONS as SMALL_ACTIVATIONS
 from tilewright.quantization.small_floats import in_small_floats
 
-ACTIVATIONS = (*COMPUTED, *SMALL_ACTIVATIONS)
+ACTIVATIONS = (*(name for name in COMPUTED if name not in FLOATS), *SMALL_ACTIVATIONS)
 
 OPERATORS = frozenset(
     kind.removeprefix("onnx.") for kind in (*CANONICALIZE, *BINARY_RULES) if kind not in QUANTIZERS and "onnx." in kind

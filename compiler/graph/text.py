@@ -156,7 +156,7 @@ def _print_scales(quantization: Quantization, shape: tuple[int, ...], entries: l
     return f":{{{sizes}}}, {entries[0]}"
 
 
-_QUANTIZED = re.compile(r"!quant\.uniform<([iu]\d+|f8E4M3FN):f32(?::(\d+)|:\{([\d:, ]*)\})?,\s*([^<>]*)>")
+_QUANTIZED = re.compile(r"!quant\.uniform<([iu]\d+|f\dE\w+):f32(?::(\d+)|:\{([\d:, ]*)\})?,\s*([^<>]*)>")
 
 
 def parse_type(text: str) -> TensorType:

@@ -8,6 +8,7 @@ machine's type of scales allows, and as the type of sums has room for the sum of
 rounding at the end, as in a product with one scale for each channel.
 
 Example, two blocks whose sums count 0.5 and 0.3 steps, with scales of 8 bits: 128 and 77, in units of 1/256 of a step.
+If they count 0.4 and 0.1 steps, which is the same but for a power of two: 64 and 16, in units of 1/160 of a step.
 """
 
 from __future__ import annotations
@@ -119,8 +120,9 @@ def _blocks_of(operator: Operator, network: LoweringNetwork, found: BlockFormat)
     bounds = np.stack([positive * limits.low + negative * limits.high, positive * limits.high + negative * limits.low])
     offsets = integer_bias(operator, y_scales, network)
     shifts = _shifts(factors, bounds, x_zero * (factors * totals).sum(axis=1), offsets, network, found)
-    scales = np.rint(np.ldexp(factors, shifts[:, None])).astype(np.int64)
-    units = np.ldexp(1.0, -shifts)
+    common = _common_parts(factors)
+    scales = np.rint(np.ldexp(factors / common[:, None], shifts[:, None])).astype(np.int64)
+    units = np.ldexp(common, -shifts)
     bias = integer_bias(operator, units * y_scales, network) - x_zero * (scales * totals).sum(axis=1)
     made = scales.astype(np.float64) * units[:, None]
     _remark_on_precision(operator, factors, made, bounds, network)
@@ -139,6 +141,17 @@ def _shifts(
         room = np.minimum(found.scale.interval.high / factors.max(axis=1), (found.most - reach.sum(axis=1)) / total)
     _, exponents = np.frexp(np.where(np.isfinite(room), room, 1.0))
     return np.minimum(exponents.astype(np.int64) - 1, network.from_sums.max_shift)
+
+
+def _common_parts(factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[O]: what the scales of a channel's blocks have in common besides powers of two, from 1 up to 2; else 1.
+
+    Scales of E8M0 are powers of two. So without it they are integers, exactly, and the channel's own scale has it.
+    """
+    parts, _ = np.frexp(factors)
+    first = parts[:, :1]
+    is_common = (parts == first).all(axis=1) & (first[:, 0] > 0) & (factors.shape[1] > 1)
+    return np.where(is_common, 2 * first[:, 0], 1.0)
 
 
 def _remark_on_precision(

@@ -35,7 +35,7 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     else:
         stored = values.astype(np.int64) - tensor.kind.offset
     sign = "i" if tensor.element.is_signed else "u"
-    held = np.dtype(f"{sign}{tensor.element_bytes}") if small is None else stored_dtype(tensor.element)
+    held = np.dtype(f"{sign}{tensor.element_bytes}") if small is None else stored_dtype(tensor.kind.element)
     ordered = in_stored_order(stored.astype(held), tensor)
     if tensor.windows is None:
         return ordered.reshape(tensor.stored)

@@ -25,6 +25,8 @@ DEQUANTIZERS = ("dequantize", "onnx.DequantizeLinear")
 BIASES = "int32"
 """The type of biases, whose scale is a product of two, which float32 may round to 0."""
 
+KNOWN = f"integers, {', '.join(FLOATS[:-1])} or {FLOATS[-1]}"
+
 FLOAT32 = int(onnx.TensorProto.FLOAT)
 
 
@@ -38,7 +40,7 @@ def quantize_linear(operator: Operator, view: GraphView) -> Replacement | None:
     source, output = operator.inputs[0], operator.outputs[0]
     tensor_type = view.type(output)
     if tensor_type.dtype not in (*COMPUTED, *ENDS):
-        raise CompileError(operator, f"quantises to {tensor_type.dtype}", expected=f"integers or {', '.join(FLOATS)}")
+        raise CompileError(operator, f"quantises to {tensor_type.dtype}", expected=KNOWN)
     quantization = _quantization(operator, axis, block, view, tensor_type.dtype)
     known = tensor_type.quantization  # what a reader that was seen before has said
     if known is not None and known != quantization:
@@ -76,7 +78,7 @@ def dequantize_linear(operator: Operator, view: GraphView) -> Replacement | None
         found = _quantization(operator, axis, block, view, tensor_type.dtype)
         return _dequantize_constant(operator, value, found, view)
     if tensor_type.dtype not in (*COMPUTED, *ENDS):
-        raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected=f"integers or {', '.join(FLOATS)}")
+        raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected=KNOWN)
     meant = replace(tensor_type, quantization=_quantization(operator, axis, block, view, tensor_type.dtype))
     _require_positive(operator, meant.quantization)
     if only_at_an_end(meant):

@@ -89,6 +89,9 @@ SMALL_FLOATS: Mapping[str, SmallFloat] = {
 }
 """By numpy's name, which ml_dtypes gives."""
 
+E5M2 = FloatType(8, False, "e5m2", mantissa_bits=2, greatest=0x7B, step_exponent=-16)
+"""What no machine has: its products would take twice the bits of those of E4M3."""
+
 BY_SHORT_NAME: Mapping[str, SmallFloat] = {row.short: row for row in SMALL_FLOATS.values()}
 """By the names of options and of elements of machines."""
 

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.errors import IsaError
-from tilewright.isa.language.numeric import FLOAT_TYPES, FloatType, IntegerType, parse_integer_type, parse_type
-from tilewright.isa.machine.memory import BYTE_BITS
-from tilewright.isa.program.small_floats import small_float_of
+from tilewright.isa.language.numeric import FLOAT_TYPES, FloatType, IntegerType, parse_integer_type, parse_type, steps
+from tilewright.isa.program.small_floats import E5M2, small_float_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,20 @@ class StoredType:
     def held_in(self, element: IntegerType) -> StoredType | None:
         """The same values in other elements, shifted if these do not hold them otherwise; None if none hold them."""
         if isinstance(self.values, FloatType) or isinstance(element, FloatType):
-            return self if element == self.values else None
+            return replace(self, element=element) if _has_numbers_of(element, self.values) else None
         if element.interval.contains(self.stored.interval):
             return replace(self, element=element)
         offset = self.values.interval.low - element.interval.low
         return replace(self, element=element, offset=offset) if self.values.bits == element.bits else None
+
+
+def _has_numbers_of(element: IntegerType, values: IntegerType) -> bool:
+    """Whether elements have all numbers of floats, as they are or as integers in steps of their type."""
+    if not isinstance(values, FloatType):
+        return False
+    if not isinstance(element, FloatType):
+        return element.interval.contains(values.values)
+    return small_float_of(element).holds(steps(np.arange(values.count), values))
 
 
 def _row(values: str, element: str, offset: int = 0, is_computed: bool = False) -> StoredType:
@@ -78,7 +86,9 @@ STORED_TYPES: Mapping[str, StoredType] = {
         *(_row(name, "int8") for name in ("int4", "uint4", "int2", "uint2")),
         *(_row(name, "int32", is_computed=True) for name in ("int16", "uint16")),
         _row("int32", "int32"),
-        *(StoredType(each, each, is_computed=True) for each in FLOAT_TYPES.values() if each.bits == BYTE_BITS),
+        StoredType(FLOAT_TYPES["e4m3"], FLOAT_TYPES["e4m3"], is_computed=True),
+        StoredType(FLOAT_TYPES["e2m1"], parse_integer_type("int8")),
+        StoredType(E5M2, parse_integer_type("int40")),
     )
 }
 """Every type that an input or output of a program may have, by name."""

@@ -76,3 +76,17 @@ def float_model(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION)
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def meaning(model: onnx.ModelProto, x: NDArray[np.float32], activations: str = "e4m3") -> NDArray[np.float64]:
+    """What a `float_model` of float activations computes, in float64. ONNX's evaluator has sums of float32."""
+    held = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    of = BY_SHORT_NAME[activations]
+    (reader,) = [node for node in model.graph.node if node.name == "weights"]
+    block = next((each.i for each in reader.attribute if each.name == "block_size"), 0)
+    scales = held["w_scale"].astype(np.float64)
+    scales = scales.repeat(block, 0)[: held["w"].shape[0]] if block else scales
+    weights = held["w"].astype(np.float64) * scales
+    codes = of.nearest(x / held["x_scale"]) * of.least
+    sums = codes * np.float64(held["x_scale"]) @ weights
+    return of.nearest(sums / np.float64(held["y_scale"])) * of.least * np.float64(held["y_scale"])

@@ -10,9 +10,10 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.compiler.float_models import SUMMED, float_model
+from tests.compiler.float_models import SUMMED, float_model, meaning
 from tests.small_float_networks import LAYERS, codes_apart, layer_network, quantised_network, samples
 from tilewright.api import compile as compile_whole
+from tilewright.bundle.bundle import bundle_files
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.importers.onnx_import import import_onnx
@@ -22,7 +23,8 @@ from tilewright.compiler.nest.rules import RULES
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.simplify import simplify
-from tilewright.isa.files.loader import load_machine
+from tilewright.errors import InputError
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.program.small_floats import BY_SHORT_NAME
 
 E4M3 = BY_SHORT_NAME["e4m3"]
@@ -44,7 +46,7 @@ def test_a_product_is_what_the_file_means(weights: str, mnemonic: str, axis: int
     program = compile_whole(model, MACHINE)
     assert not program.host_nodes
     assert {i.format.mnemonic for i in program.binary.instructions if "mma" in i.format.mnemonic} == {mnemonic}
-    expected = ReferenceEvaluator(model).run(None, inputs(32))[0]
+    expected = meaning(model, inputs(32)["x"])
     apart = codes_apart(program.run(inputs(32)).outputs["y"], expected, OUTPUT_STEP, E4M3)
     assert apart.max() <= 1 and np.mean(apart == 0) >= 0.999
 
@@ -154,3 +156,83 @@ def test_weights_that_are_no_numbers_of_the_machines_type_are_refused() -> None:
         "node 'matmul' (conv): its weights are int8, and not all of them are numbers of e4m3, which those of the "
         "machine are; expected weights of float8_e4m3fn"
     )
+
+
+def test_a_bundle_says_that_its_c_does_not_convert_them() -> None:
+    program = compile_whole(float_model("e4m3", activations="e4m3"), MACHINE)
+    with pytest.raises(InputError) as error:
+        bundle_files(program, "net")
+    assert str(error.value) == (
+        "'x' is float8_e4m3fn in memory, which the C of a bundle does not convert: "
+        "quantise it with activations of integers"
+    )
+
+
+BLOCKS = """
+extends: mx16
+about: mx16 that adds up blocks of weights with a scale each
+memories:
+  scl: {element: uint8, width: lanes, kib: 32, banks: 2}
+engines:
+  load: {writes: [act, wgt, acc, par, lut, scl]}
+  vec:  {reads: [act, acc, par, lut, scl]}
+instructions:
+  load_scl:
+    about: Read words of scales.
+    engine: load
+    loops: {i: 10, j: 10, k: 12}
+    from:  {d: dram}
+    to:    {y: scl}
+    do: y = d
+  sum_blocks:
+    about: Sums of blocks of weights, each times its block's scale, added up.
+    engine: vec
+    loops:  {c: 8, y: 10, x: 10, b: 8}
+    reduce: [b]
+    from:   {a: acc, w: "scl[c, b]"}
+    to:     {y: "acc[c, y, x]"}
+    do: y = wrap(sum(a * w), acc)
+"""
+"""A machine of a user's: E8M0 scales of a channel are integers in units of the least of them, so all of it is exact."""
+
+
+@pytest.mark.parametrize("weights", ["e4m3", "e2m1"])
+def test_blocks_with_e8m0_scales_are_what_the_file_means(weights: str) -> None:
+    model = float_model(weights, 0, 32, is_e8m0=True, activations="e4m3", rows=32)
+    program = compile_whole(model, load_machine_text(BLOCKS, "blocks"))
+    assert not program.host_nodes
+    assert "sum_blocks" in {i.format.mnemonic for i in program.binary.instructions}
+    expected = meaning(model, inputs(32)["x"])
+    apart = codes_apart(program.run(inputs(32)).outputs["y"], expected, OUTPUT_STEP, E4M3)
+    assert apart.max() <= 1 and np.mean(apart == 0) >= 0.999
+
+
+@pytest.mark.parametrize("element", ["e4m3", "e5m2", "e2m1"])
+@pytest.mark.parametrize("kind", ["QuantizeLinear", "DequantizeLinear"])
+def test_tensors_of_other_types_go_from_input_to_output(kind: str, element: str) -> None:
+    """E2M1 as numbers of E4M3, E5M2 as integers in the accumulators' memory: the machine only moves them."""
+    of = BY_SHORT_NAME[element]
+    real = np.random.default_rng(7).normal(0, 20, (2, 24)).astype(np.float32)
+    ends = {
+        "QuantizeLinear": (real, np.float32, of.dtype),
+        "DequantizeLinear": (of.values(of.nearest(real)), of.dtype, np.float32),
+    }
+    given, before, after = ends[kind]
+    types = [helper.np_dtype_to_tensor_dtype(np.dtype(each)) for each in (before, after)]
+    constants = [
+        numpy_helper.from_array(np.float32(0.3), "scale"), numpy_helper.from_array(np.zeros((), of.dtype), "zero")
+    ]  # fmt: skip
+    node = helper.make_node(kind, ["x", "scale", "zero"], ["y"], "node")
+    values = [helper.make_tensor_value_info(n, t, real.shape) for n, t in zip("xy", types, strict=True)]
+    graph = helper.make_graph([node], "ends", values[:1], values[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+    program = compile_whole(model, MACHINE)
+    assert not program.host_nodes
+    expected = ReferenceEvaluator(model).run(None, {"x": given})[0]
+    assert np.array_equal(program.run({"x": given}).outputs["y"].astype(np.float32), expected.astype(np.float32))
+
+
+def test_an_input_that_is_no_number_is_refused() -> None:
+    program = compile_whole(codes_model(), MACHINE)
+    with pytest.raises(InputError, match="input 'x_int' holds NaN, which has no quantised value"):
+        program.run({"x_int": np.full((4, SUMMED), np.nan, np.float32).astype(E4M3.dtype)})

@@ -9,6 +9,7 @@ from math import prod
 from tilewright.bundle.c_text import array, c_names, comment, integer, real, string
 from tilewright.bundle.ends import End
 from tilewright.errors import InputError
+from tilewright.isa.language.numeric import FloatType
 from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program, Tensor, place_regions
 from tilewright.isa.program.stored_types import REALS
 
@@ -43,6 +44,11 @@ def _kind_of(tensor: Tensor) -> str:
         raise InputError(
             f"{tensor.name!r} has {len(tensor.scales.values)} scales; a bundle takes one for a whole tensor: "
             "quantise the network's inputs and outputs per tensor"
+        )
+    if isinstance(tensor.element, FloatType):
+        raise InputError(
+            f"{tensor.name!r} is {tensor.kind.name} in memory, which the C of a bundle does not convert: quantise it "
+            f"with activations of integers"
         )
     if tensor.dtype == "float16":
         raise InputError(f"{tensor.name!r} is float16, which C99 has not: make it float32 in the model")

@@ -111,10 +111,9 @@ def _stored_dtype(tensor: Tensor) -> np.dtype[Any]:
 def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
     small = _small_float(tensor)
     if small is not None:
-        codes = array
-        if tensor.dtype in REALS:
-            codes = small.values(small.nearest(_steps(array.astype(np.float32), tensor) * small.least))
-        return codes.view(np.uint8)
+        is_real, held = tensor.dtype in REALS, tensor.kind.element
+        steps = small.nearest(_real_steps(array, tensor) * small.least) if is_real else small.steps(array)
+        return small_float_of(held).codes(steps) if isinstance(held, FloatType) else steps.astype(_stored_dtype(tensor))
     if tensor.dtype in REALS:
         integers = quantize(array.astype(np.float32), *element_scales(tensor), tensor.element)
         return integers.astype(_stored_dtype(tensor))
@@ -127,17 +126,18 @@ def _small_float(tensor: Tensor) -> SmallFloat | None:
     return small_float_of(tensor.element) if isinstance(tensor.element, FloatType) else None
 
 
-def _steps(array: NDArray[np.float32], tensor: Tensor) -> NDArray[np.float32]:
+def _real_steps(array: NDArray[Any], tensor: Tensor) -> NDArray[np.float32]:
     with np.errstate(over="ignore", divide="ignore"):  # what overflows is infinite, and saturates
-        return np.asarray(array / element_scales(tensor)[0])
+        return np.asarray(array.astype(np.float32) / element_scales(tensor)[0])
 
 
 def _from_stored(tensor: Tensor, stored: NDArray[Any]) -> NDArray[Any]:
     small = _small_float(tensor)
     if small is not None:
+        held = tensor.kind.element
+        stored = small_float_of(held).steps_of_codes(stored) if isinstance(held, FloatType) else stored
         if tensor.dtype not in REALS:
-            return stored.astype(np.uint8).view(small.dtype)
-        stored = small.steps_of_codes(stored)
+            return small.values(stored)
     if tensor.dtype in REALS:
         scales, zeros = element_scales(tensor)
         reals = (stored.astype(np.float32) - zeros.astype(np.float32)) * scales

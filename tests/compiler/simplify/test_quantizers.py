@@ -362,9 +362,10 @@ def test_weights_of_fewer_bits_are_those_of_int8(integers: str) -> None:
             "node 'node' (QuantizeLinear): precision = 10 has no lowering; expected 0 or 1",
         ),
         (
-            end_model("DequantizeLinear", "float8_e5m2", (2, 2), np.array(1, np.float32), None),
+            end_model("DequantizeLinear", "float8_e4m3fnuz", (2, 2), np.array(1, np.float32), None),
             CompileError,
-            "node 'node' (DequantizeLinear): dequantises float8_e5m2; expected integers or float8_e4m3fn",
+            "node 'node' (DequantizeLinear): dequantises float8_e4m3fnuz; "
+            "expected integers, float8_e4m3fn, float4_e2m1fn or float8_e5m2",
         ),
     ],
 )

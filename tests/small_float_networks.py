@@ -50,6 +50,7 @@ LAYERS = {
     "average": [("AveragePool", ["x"], {"kernel_shape": [3, 3], "strides": [2, 2]})],
     "add": [("Conv", ["x", "w"], {"pads": [1, 1, 1, 1]}), ("Add", ["0", "x"], {})],
     "mul": [("Conv", ["x", "w"], {"pads": [1, 1, 1, 1]}), ("Mul", ["0", "x"], {})],
+    "transposed": [("ConvTranspose", ["x", "w"], {"strides": [2, 2]})],
     "concat": [("Conv", ["x", "w"], {"pads": [1, 1, 1, 1]}), ("Concat", ["0", "x"], {"axis": 1})],
 }
 """A layer or two: operators with their operands, of which a number is an earlier one's result."""

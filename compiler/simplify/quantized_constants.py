@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -22,9 +23,9 @@ WIDE = "int32"
 """The type of a constant whose integers the default type does not hold."""
 
 
-def are_weights(name: str, view: GraphView) -> bool:
-    """Whether products alone read a tensor, as their weights."""
-    return all(user.kind in PRODUCTS and user.inputs[1] == name for user in view.users(name))
+def are_weights(name: str, view: GraphView, kinds: Sequence[str] = PRODUCTS) -> bool:
+    """Whether operators of these kinds alone read a tensor, as their weights."""
+    return all(user.kind in kinds and user.inputs[1] == name for user in view.users(name))
 
 
 def require_no_zero(operator: Operator, elements: str, quantization: Quantization) -> None:
@@ -48,7 +49,7 @@ def dequantize_small_floats(
     element = SMALL_FLOATS[value.dtype.name]
     require_no_zero(operator, element.name, quantization)
     result = operator.outputs[0]
-    if not are_weights(result, view):
+    if not are_weights(result, view, (*PRODUCTS, "onnx.ConvTranspose")):
         scales, _ = spread_scales(quantization, value.shape)
         real = element.steps(value).astype(np.float32) * scales.astype(np.float32)
         return Replacement(constants={result: real.astype(view.type(result).dtype)})

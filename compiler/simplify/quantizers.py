@@ -155,6 +155,8 @@ def unread_quantizer(operator: Operator, graph: Graph) -> CompileError:
     fact, expected = f"an activation has a scale for each {'block' if block else 'channel'}", "one scale"
     if tensor_type.dtype in ENDS:
         fact, expected = f"an activation is {tensor_type.dtype}", COMPUTED_NAMES
+    if tensor_type.dtype in FLOATS:
+        expected = f"{' or '.join(name for name in FLOATS if name in COMPUTED)}, {expected}"
     if tensor_type.dtype in COMPUTED and not block:
         expected += ", or a Conv before it and an output of the model after it, and one zero point"
     else:

@@ -99,8 +99,10 @@ DEFAULT_TYPE = STORED_TYPES["int8"]
 COMPUTED = tuple(name for name, row in STORED_TYPES.items() if row.is_computed)
 """Element types of activations and weights; the default comes first."""
 
-COMPUTED_NAMES = f"{', '.join(COMPUTED[:-1])} or {COMPUTED[-1]}"
-"""As messages name them."""
+_INTEGERS = tuple(name for name in COMPUTED if not isinstance(STORED_TYPES[name].values, FloatType))
+
+COMPUTED_NAMES = f"{', '.join(_INTEGERS[:-1])} or {_INTEGERS[-1]}"
+"""Those of integers, as messages name them."""
 
 BYTES = tuple(name for name in COMPUTED if STORED_TYPES[name].element == DEFAULT_TYPE.element)
 """Those of them that every machine of the default type computes with."""

@@ -236,3 +236,10 @@ def test_an_input_that_is_no_number_is_refused() -> None:
     program = compile_whole(codes_model(), MACHINE)
     with pytest.raises(InputError, match="input 'x_int' holds NaN, which has no quantised value"):
         program.run({"x_int": np.full((4, SUMMED), np.nan, np.float32).astype(E4M3.dtype)})
+
+
+def test_activations_of_a_type_that_no_machine_computes_with_are_refused() -> None:
+    with pytest.raises(
+        CompileError, match="an activation is float8_e5m2; expected float8_e4m3fn, int8, uint8, int16 or"
+    ):
+        compile_model(float_model("e4m3", activations="e5m2"), load_machine(MACHINE))

@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tests.compiler.float_models import SUMMED, float_model, meaning
+from tests.rings import slow_beyond
 from tests.small_float_networks import LAYERS, codes_apart, layer_network, quantised_network, samples
 from tilewright.api import compile as compile_whole
 from tilewright.bundle.bundle import bundle_files
@@ -61,7 +62,7 @@ EQUAL = {"average": 0.99}
 """A ninth of a sum of few bits is often exactly in the middle between two codes, and no multiplier is a ninth."""
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", slow_beyond(3, LAYERS))
 def test_a_layer_is_what_the_file_means(layer: str) -> None:
     model = quantised_network(layer_network(layer), weights="e4m3", activations="e4m3")
     program = compile_whole(model, MACHINE)

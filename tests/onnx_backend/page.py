@@ -67,19 +67,22 @@ longer passes, or if it moves from the machine to the host. *NPU* means that eve
 """
 
 ENDS = """\
-The machine computes with integers; none of its instructions has a floating-point type. A QuantizeLinear at an input of
+This machine computes with integers; none of its instructions has a floating-point type. A QuantizeLinear at an input of
 the model and a DequantizeLinear at an output convert between the host's float array and the integers in DRAM. The host
 does this when it stores or reads the array. The program describes the tensor's scales and zero points: one, or one for
 each channel or block. If a model does nothing else, the machine copies these integers through its memories, as int8 or
 int32 elements. Between operators, the machine accepts int8 and uint8 with one scale.
+
+Floats of few bits (float8 e4m3fn and e5m2, float4 e2m1) are integers, too, in steps of the least value of their type
+([types.md](types.md#floats-of-few-bits-from-files)). So they go from an input to an output where a memory holds as many
+bits: of e2m1 as int8, of e4m3 as int32. Of e5m2 none of `base16` does.
 
 Two kinds of tests stay on the host:
 
 - **DynamicQuantizeLinear**, also written as ReduceMin, Div, Round, …: it computes its scale and zero point in float32
   in each run, from the smallest and the largest value of float data. A program needs them as constants, because the
   multipliers and shifts of the integer operators are made from them.
-- **Floating-point elements** (float8 e4m3fn and e5m2, float4 e2m1): such a tensor does not hold integers. Each element
-  has its own exponent. So no scale and zero point could give its bits a meaning as int8.
+- **E5M2**, but on machines whose accumulators have 33 bits or more.
 """
 
 
@@ -90,7 +93,7 @@ The same tests of integer-quantised operators on machines with other types of we
 ([types.md](types.md)). *Failed* are those whose model is refused, or whose results differ.
 """
 
-MACHINES = ("base16", "base16-w4", "w4-only", "base16-a16", "mixed16", "llm16")
+MACHINES = ("base16", "base16-w4", "w4-only", "base16-a16", "mixed16", "llm16", "mx16")
 """Those of this table."""
 
 NAMES = "quantize|qlinear|integer"

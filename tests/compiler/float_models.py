@@ -14,6 +14,9 @@ OPSET, IR_VERSION = 25, 13
 
 SUMMED, RESULTS = 64, 32
 
+LARGEST = 5.3
+"""Of the result; its scale is no power of two times that of the operand."""
+
 
 def quantised(real: NDArray[np.float32], element: str, axis: int | None = None, block: int = 0, is_e8m0: bool = False):
     """Codes of few bits and their scales: one, one for each index of `axis`, or one for each block along it."""
@@ -45,7 +48,7 @@ def float_model(
     real = rng.normal(0, 0.2, (SUMMED, RESULTS)).astype(np.float32)
     codes, scales = quantised(real, weights, axis, block, is_e8m0)
     constants = [numpy_helper.from_array(codes, "w"), numpy_helper.from_array(scales, "w_scale")]
-    for name, largest in (("x", 3.0), ("y", 6.0)):
+    for name, largest in (("x", 3.0), ("y", LARGEST)):
         if activations in BY_SHORT_NAME:
             of = BY_SHORT_NAME[activations]
             step, zero = largest / of.largest, np.zeros((), of.dtype)

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.compiler.float_models import SUMMED, float_model, meaning
+from tests.compiler.float_models import LARGEST, SUMMED, float_model, meaning
 from tests.rings import slow_beyond
 from tests.small_float_networks import LAYERS, codes_apart, layer_network, quantised_network, samples
 from tilewright.api import compile as compile_whole
@@ -31,7 +31,7 @@ from tilewright.isa.program.small_floats import BY_SHORT_NAME
 E4M3 = BY_SHORT_NAME["e4m3"]
 MACHINE = "mx16"
 
-OUTPUT_STEP = 6 / E4M3.largest
+OUTPUT_STEP = LARGEST / E4M3.largest
 """The scale of the result of `float_model`."""
 
 
@@ -49,6 +49,20 @@ def test_a_product_is_what_the_file_means(weights: str, mnemonic: str, axis: int
     assert {i.format.mnemonic for i in program.binary.instructions if "mma" in i.format.mnemonic} == {mnemonic}
     expected = meaning(model, inputs(32)["x"])
     apart = codes_apart(program.run(inputs(32)).outputs["y"], expected, OUTPUT_STEP, E4M3)
+    assert apart.max() <= 1 and np.mean(apart == 0) >= 0.999
+
+
+def test_numbers_that_the_narrow_type_lacks_take_the_wide_one() -> None:
+    """5 and 7 steps are less than the 12 that E2M1 reaches, and no numbers of it."""
+    model = float_model("e4m3", None, activations="e4m3", rows=32)
+    (tensor,) = [each for each in model.graph.initializer if each.name == "w"]
+    steps = np.random.default_rng(8).choice([5, -7, 3], tuple(tensor.dims))
+    tensor.CopyFrom(numpy_helper.from_array(E4M3.values(steps), "w"))
+    (scale,) = [each for each in model.graph.initializer if each.name == "w_scale"]
+    scale.CopyFrom(numpy_helper.from_array(np.array(10, np.float32), "w_scale"))
+    program = compile_whole(model, MACHINE)
+    assert "mma" in {i.format.mnemonic for i in program.binary.instructions}
+    apart = codes_apart(program.run(inputs(32)).outputs["y"], meaning(model, inputs(32)["x"]), OUTPUT_STEP, E4M3)
     assert apart.max() <= 1 and np.mean(apart == 0) >= 0.999
 
 

@@ -41,14 +41,16 @@ Three more words are short forms:
 
 ## Floating types
 
-Memories may hold floating numbers: `e4m3`, of eight bits, and `e2m1`, of four, as the OCP defines them (ONNX calls them FLOAT8E4M3FN and
-FLOAT4E2M1). What is stored is a code of sign, exponent and mantissa. In statements an element is the integer that says how many *steps* its
-number is. A step is the least number above zero: 2⁻⁹ of e4m3, a half of e2m1. So e4m3 has whole numbers of steps up to 229,376, which is 448;
-e2m1 has 0, 1, 2, 3, 4, 6, 8 and 12 steps, which is 6. Sums and products of these are exact, as those of all integers are.
+Memories may hold floating numbers: `e4m3`, of eight bits, and `e2m1`, of four, as the OCP defines them (ONNX calls
+them FLOAT8E4M3FN and FLOAT4E2M1). What is stored is a code of sign, exponent and mantissa. In statements an element is
+the integer that says how many *steps* its number is. A step is the least number above zero: 2⁻⁹ of e4m3, a half of
+e2m1. So e4m3 has whole numbers of steps up to 229,376, which is 448; e2m1 has 0, 1, 2, 3, 4, 6, 8 and 12 steps, which
+is 6. Sums and products of these are exact, as those of all integers are.
 
-A memory of floating numbers is written with `nearest`, unless the value is one of the type's numbers anyhow: an element, or the smallest or
-largest of such. `nearest(x, n, act)` takes x / 2ⁿ as the number of steps, so that the fraction counts when it rounds. Zero has no sign. A NaN
-code counts as zero; `nearest` never gives one. The table of `lut(t, a)` has a word for each code of `a`, NaN included.
+A memory of floating numbers is written with `nearest`, unless the value is one of the type's numbers anyhow: an
+element, or the smallest or largest of such. `nearest(x, n, act)` takes x / 2ⁿ as the number of steps, so that the
+fraction counts when it rounds. Zero has no sign. A NaN code counts as zero; `nearest` never gives one. The table of
+`lut(t, a)` has a word for each code of `a`, NaN included.
 """
 
 

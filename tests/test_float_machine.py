@@ -17,6 +17,8 @@ from tilewright.isa.language.numeric import FLOAT_TYPES, FloatType, Interval, ne
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.pipeline import Pipeline
+from tilewright.isa.timing import operator_stages
 from tilewright.rtl.float_codes import build_nearest
 from tilewright.rtl.float_codes import steps as hardware_steps
 from tilewright.rtl.proof.all import datapath_proofs
@@ -86,7 +88,8 @@ def test_hardware_gives_the_nearest_code_at_every_tie_and_beyond(of: FloatType) 
     sources = Expr(Op.SOURCE, Interval(-(1 << 50), 1 << 50), name="x"), Expr(Op.SOURCE, Interval(0, 63), name="n")
     m = Module()
     number, count, code = Signal(signed(52)), Signal(unsigned(6)), Signal(of.bits)
-    build_nearest(m, number, count, make(Op.NEAREST, *sources, type=of), code)
+    node = make(Op.NEAREST, *sources, type=of)
+    build_nearest(m, number, count, node, code, operator_stages(node, Pipeline()))
     found = []
 
     async def bench(ctx) -> None:  # type: ignore[no-untyped-def]

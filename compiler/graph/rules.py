@@ -158,6 +158,9 @@ def _said(tensor: TensorType) -> str:
 WEIGHTED = ("conv", "conv_transpose")
 """Operators whose weights and bias are constants."""
 
+BIAS = 2
+"""The operand that may also be floats."""
+
 COMPUTING: Mapping[str, int | None] = {
     **dict.fromkeys((*WEIGHTED, "average_pool", "rescale", "softmax", "normalize", "interpolate", "pad"), 1),
     **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum", "product", "concat"), None),
@@ -176,9 +179,10 @@ def _scales(graph: Graph) -> Iterator[RuleViolation]:
                 yield fault_of(operator, f"its operand {name!r} is {_said(tensor)}", "integers of one scale")
         if len(set(quantization.zero_points)) > 1:
             yield fault_of(operator, f"its result has {len(set(quantization.zero_points))} zero points", "one")
-        for name in operator.inputs[1:] if operator.kind in WEIGHTED else ():
-            if name not in graph.constants or graph.tensors[name].quantization is None:
-                yield fault_of(operator, f"it reads {name!r}", "weights and a bias that are constants with scales")
+        for position, name in enumerate(operator.inputs) if operator.kind in WEIGHTED else ():
+            has_scales = position == BIAS or graph.tensors[name].quantization is not None
+            if position > 0 and not (name in graph.constants and has_scales):
+                yield fault_of(operator, f"it reads {name!r}", "weights with scales, and a bias, that are constants")
 
 
 RULES: Sequence[Rule[Graph]] = (

@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.nest.nest import NestProgram, stored_dtype
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.tiling.layout import DramLayout, Layout
 from tilewright.compiler.tiling.residency import everything_on_chip
 from tilewright.compiler.vectors import vector_blocks
+from tilewright.isa.language.numeric import FloatType
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.isa.program.blocks import from_blocks, in_blocks
 from tilewright.isa.program.program import place_regions
+from tilewright.isa.program.small_floats import small_float_of
 from tilewright.isa.program.state import MachineState
 from tilewright.simulator.nest import walk_of
 from tilewright.values.compiled import Compiled
@@ -62,14 +64,24 @@ class Place:
         return self.first + int(np.flatnonzero(self.positions == position)[0]) * self.unit
 
     def words(self, state: MachineState) -> NDArray[Any]:
-        """The buffer's words as integers, [words, lanes]: a view of the state."""
+        """The buffer's words as they are stored, [words, lanes]: a view of the state."""
         size = len(self.positions) * self.unit
         if self.is_dram:
             held = state.dram[self.first : self.first + size].reshape(-1, self.memory.word_bytes)
         else:
             held = state.memories[self.memory.name][self.first : self.first + size]
         assert self.memory.element.type is not None
-        return held.view(stored_dtype(self.memory.element.type))
+        return held.view(self.memory.element.type.dtype)
+
+    def numbers(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """The integers that stored elements are: those of floats in steps of their type."""
+        kind = self.memory.element.type
+        return small_float_of(kind).steps_of_codes(stored) if isinstance(kind, FloatType) else stored
+
+    def stored(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """The inverse of `numbers`."""
+        kind = self.memory.element.type
+        return small_float_of(kind).codes(numbers) if isinstance(kind, FloatType) else numbers
 
 
 def places(compiled: Compiled) -> dict[str, Place]:

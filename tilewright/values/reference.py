@@ -16,7 +16,8 @@ from tilewright.compiler.nest.host_values import from_host
 from tilewright.compiler.nest.nest import Buffer
 from tilewright.host.model import HostModel
 from tilewright.isa.program.program import Tensor, in_stored_order
-from tilewright.isa.program.stored_types import STORED_TYPES
+from tilewright.isa.program.small_floats import SMALL_FLOATS
+from tilewright.isa.program.stored_types import FLOATS, STORED_TYPES
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -58,12 +59,16 @@ def expected(tensor: Buffer, values: NDArray[Any], host: Tensor | None, joined: 
     if host is not None:
         stored = from_host(values.astype(host.dtype), host).astype(np.int64).reshape(tensor.shape)
         return Expected(stored, values.shape, in_stored_order(numbers, host).reshape(tensor.shape))
-    if values.dtype.kind not in "iu" and values.dtype.name not in ("int4", "uint4", "int2", "uint2"):
+    if values.dtype.name in FLOATS:
+        kind = STORED_TYPES[values.dtype.name].held_in(tensor.type)
+        values = SMALL_FLOATS[values.dtype.name].steps(values)
+    elif values.dtype.kind not in "iu" and values.dtype.name not in ("int4", "uint4", "int2", "uint2"):
         return f"it is {values.dtype.name} in the model, and integers of another scale on the machine"
+    else:
+        kind = STORED_TYPES[values.dtype.name].held_in(tensor.type)
     if joined > 1:
         values, numbers = with_columns_joined(values, joined), with_columns_joined(numbers, joined)
     if values.ndim > MOST_DIMENSIONS or stored_shape(values.shape) != tensor.shape:
         return f"the machine keeps it in another shape: {'×'.join(map(str, tensor.shape))}"
-    kind = STORED_TYPES[values.dtype.name].held_in(tensor.type)
     shift = 0 if kind is None else kind.offset
     return Expected(values.astype(np.int64).reshape(tensor.shape) - shift, shape, numbers.reshape(tensor.shape))

@@ -79,11 +79,11 @@ class Watch:
             if write is not None and write.place.tensor in right:
                 name, at = write.place.tensor, write.positions
                 held, slots = write.place.words(state), self._written[index][1]
-                held[slots] = np.where(is_element[name][at], words[name][at], held[slots])
+                held[slots] = np.where(is_element[name][at], write.place.stored(words[name][at]), held[slots])
 
     def _write(self, index: int, state: MachineState) -> Write:
         place, slots = self._written[index]
-        return Write(index, place, place.positions[slots], place.words(state)[slots].copy())
+        return Write(index, place, place.positions[slots], place.numbers(place.words(state)[slots].copy()))
 
     def _last_writes(self) -> dict[int, tuple[Place, NDArray[np.int64]]]:
         """By instruction, the words of a place that no later one writes, as indices into the place's words."""

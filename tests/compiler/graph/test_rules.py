@@ -127,7 +127,12 @@ def test_weights_that_are_no_constant_are_refused() -> None:
     )
     with pytest.raises(BrokenRule) as refused:
         GRAPH.read(changed, load_machine("tiny8"))
-    assert "rule scales: it reads 'conv.weight'; expected weights and a bias that are constants" in str(refused.value)
+    assert "rule scales: it reads 'conv.weight'; expected weights with scales, and a bias" in str(refused.value)
+
+
+def test_a_bias_may_be_floats() -> None:
+    graph = simplified(conv_model(np.random.default_rng(0), bias="float"))
+    assert [fault for rule in RULES for fault in rule.faults(graph)] == []
 
 
 def test_integers_give_no_floats_but_by_dequantize() -> None:

@@ -14,6 +14,7 @@ from tests.compiler.columns.networks import narrow_model
 from tests.compiler.models import random_inputs, small_cnn
 from tests.compiler.stripes.networks import block_model
 from tests.digits import MODEL, images, reference_tensors
+from tests.small_float_networks import layer_network, quantised_network, samples
 from tilewright.compiler.columns.elements import with_columns_apart
 from tilewright.compiler.nest.interpreter import run_nest_buffers
 from tilewright.compiler.options import Options
@@ -120,6 +121,14 @@ def test_a_network_with_host_parts_says_what_it_leaves_out() -> None:
     assert found.host_nodes == ("softmax (Softmax)",)
     assert "scores_QuantizeLinear_Output" in found.unseen
     assert len(found.tensors) == 11
+
+
+def test_floats_of_few_bits_are_compared_as_numbers() -> None:
+    model = quantised_network(layer_network("max_pool"), weights="e4m3", activations="e4m3")
+    network, programs = compile_keeping(model, load_machine("mx16"), FAST)
+    found = compare_values(model, network, programs, {"x": samples(1, seed=9)[0]})
+    assert found.first is None
+    assert found.tensors and not any(tensor.accumulated.unequal for tensor in found.tensors)
 
 
 # -- a wrong one -------------------------------------------------------------------------------------------------------

@@ -90,14 +90,18 @@ def losses() -> Iterator[str]:
             f"int4 in blocks of {BLOCK}, on `{NARROW}`",
             nats(bits(texts, on_machine(tilewright.compile(narrow, NARROW)))),
         ),
+        (
+            f"int4 in blocks of {BLOCK}, activations of int16, in ONNX Runtime",
+            nats(bits(texts, in_onnx_runtime(blocks_of_decoder("int16")))),
+        ),
     ):
         yield LOSS.format(name=name, nats=found, more=found - usual)
 
 
-def blocks_of_decoder() -> onnx.ModelProto:
+def blocks_of_decoder(activations: str = "int8") -> onnx.ModelProto:
     """The trained decoder for a whole text, with int4 weights in blocks."""
     samples = {"embeddings": load_weights()[TABLE][calibration()]}
-    return tilewright.quantize(float_prefill(), samples, weights="int4", block=BLOCK).model
+    return tilewright.quantize(float_prefill(), samples, weights="int4", block=BLOCK, activations=activations).model
 
 
 def nats(bits_of_a_character: float) -> float:

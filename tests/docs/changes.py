@@ -1,7 +1,7 @@
 """The edits of the repository that a guide shows in its blocks.
 
-diff            edits of files that are there: `--- compiler/passes.py`, then lines that stay, go (-) or come (+);
-                `@@` between places. The lines that stay say where; there are no line numbers
+diff            edits of files that are there, as `git apply` takes them: `--- a/compiler/passes.py`. A line that stays
+                and is empty may be without the space that begins it
 python, yaml    a new file, if its first line is a comment with nothing but its path: `# rtl/light.py`. That line is
                 not part of the file
 """
@@ -9,6 +9,7 @@ python, yaml    a new file, if its first line is a comment with nothing but its 
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,18 +18,17 @@ from pathlib import Path
 from tests.docs.document import Block
 
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
-FILE = re.compile(r"^--- (\S+)$", re.MULTILINE)
-PLACE = re.compile(r"^@@.*\n", re.MULTILINE)
+FILE = re.compile(r"^(?=--- a/\S+$)", re.MULTILINE)
+PATCHED = re.compile(r"--- a/(\S+)\n")
 NEW_FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
-    """Lines of a file, and what takes their place."""
+class Patch:
+    """Edits of a file, as `git apply` takes them."""
 
     path: str
-    old: str
-    new: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class NewFile:
     text: str
 
 
-Change = Edit | NewFile
+Change = Patch | NewFile
 
 
 def sections(text: str) -> dict[str, slice]:
@@ -47,21 +47,17 @@ def sections(text: str) -> dict[str, slice]:
 
 
 def changes(block: Block) -> Iterator[Change]:
-    """The changes that a block shows."""
+    """The changes that a block shows. AssertionError for a diff that begins with no file."""
     match block.language:
         case "diff":
-            _, *parts = FILE.split(block.text)
-            for path, hunks in zip(parts[::2], parts[1::2], strict=True):
-                yield from (edit(path, hunk) for hunk in PLACE.split(hunks.removeprefix("\n")) if hunk)
+            before, *patches = FILE.split(block.text)
+            assert not before, f"a diff begins with {before!r}; expected `--- a/PATH`"
+            for text in patches:
+                named = PATCHED.match(text)
+                assert named is not None
+                yield Patch(named[1], text)
         case "python" | "yaml" if named := NEW_FILE.match(block.text):
             yield NewFile(named[1], block.text[named.end() :])
-
-
-def edit(path: str, hunk: str) -> Edit:
-    """A place of a diff. An empty line is one that stays."""
-    lines = [line or " " for line in hunk.splitlines()]
-    old, new = ("".join(f"{line[1:]}\n" for line in lines if line[0] in signs) for signs in (" -", " +"))
-    return Edit(path, old, new)
 
 
 def apply(change: Change, root: Path) -> None:
@@ -72,9 +68,6 @@ def apply(change: Change, root: Path) -> None:
             assert not path.exists(), f"{change.path} is there already"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        case Edit(old=old, new=new):
-            assert path.is_file(), f"there is no file {change.path}"
-            text = path.read_text()
-            places = [match.start() for match in re.finditer(f"^{re.escape(old)}", text, re.MULTILINE)]
-            assert len(places) == 1, f"{change.path} has {len(places)} places with these lines, expected one:\n{old}"
-            path.write_text(text[: places[0]] + new + text[places[0] + len(old) :])
+        case Patch(text=text):
+            done = subprocess.run(["git", "apply"], cwd=root, input=text, text=True, capture_output=True)
+            assert done.returncode == 0, f"git apply refuses the patch of {change.path}: {done.stderr}"

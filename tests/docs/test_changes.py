@@ -4,23 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.changes import Edit, NewFile, apply, changes, sections
+from tests.docs.changes import NewFile, apply, changes, sections
 from tests.docs.document import blocks
 
 TEXT = """\
 # Guide
 ## A pass
 ```diff
---- one.py
-@@
+--- a/one.py
++++ b/one.py
+@@ -2,3 +2,3 @@
  first
 -second
 +another
-@@ further down
 
-+last
---- folder/two.py
-@@
+--- a/folder/two.py
++++ b/folder/two.py
+@@ -0,0 +1 @@
 +all
 ```
 ```python
@@ -38,12 +38,19 @@ extends: base16
 """
 
 
-def test_a_diff_has_a_change_for_each_place() -> None:
-    assert [*changes(blocks(TEXT)[0])] == [
-        Edit("one.py", "first\nsecond\n", "first\nanother\n"),
-        Edit("one.py", "\n", "\nlast\n"),
-        Edit("folder/two.py", "", "all\n"),
-    ]
+def test_a_diff_has_a_change_for_each_file() -> None:
+    first, second = changes(blocks(TEXT)[0])
+
+    assert (first.path, second.path) == ("one.py", "folder/two.py")
+    assert first.text.startswith("--- a/one.py\n") and first.text.endswith("+another\n\n")
+    assert second.text == "--- a/folder/two.py\n+++ b/folder/two.py\n@@ -0,0 +1 @@\n+all\n"
+
+
+def test_a_diff_without_a_file_is_none() -> None:
+    (block,) = blocks("```diff\n-one\n+two\n```\n")
+
+    with pytest.raises(AssertionError, match="expected `--- a/PATH`"):
+        list(changes(block))
 
 
 def test_a_new_file_is_named_in_its_first_line() -> None:
@@ -62,12 +69,12 @@ def test_a_section_goes_up_to_the_next_heading() -> None:
     assert TEXT[found["A pass"]].endswith("follows\n```\n")
 
 
-def test_an_edit_changes_its_place_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "one.py").write_text("zero\nfirst\nsecond\nthird\n")
+def test_a_patch_changes_its_place_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("zero\nfirst\nsecond\n\nfourth\n")
 
-    apply(Edit("one.py", "first\nsecond\n", "first\nanother\n"), tmp_path)
+    apply(next(changes(blocks(TEXT)[0])), tmp_path)
 
-    assert (tmp_path / "one.py").read_text() == "zero\nfirst\nanother\nthird\n"
+    assert (tmp_path / "one.py").read_text() == "zero\nfirst\nanother\n\nfourth\n"
 
 
 def test_a_new_file_gets_its_folder(tmp_path: Path) -> None:
@@ -76,19 +83,18 @@ def test_a_new_file_gets_its_folder(tmp_path: Path) -> None:
     assert (tmp_path / "folder" / "three.py").read_text() == "x = 1\n"
 
 
-@pytest.mark.parametrize(
-    ("change", "refusal"),
-    [
-        (Edit("two.py", "a\n", "b\n"), "there is no file two.py"),
-        (Edit("one.py", "b\n", "c\n"), "one.py has 0 places with these lines, expected one:\nb\n"),
-        (Edit("one.py", "a\n", "b\n"), "one.py has 2 places with these lines, expected one:\na\n"),
-        (NewFile("one.py", "c\n"), "one.py is there already"),
-    ],
-)
-def test_refuses_what_does_not_fit_the_tree(change: Edit | NewFile, refusal: str, tmp_path: Path) -> None:
-    (tmp_path / "one.py").write_text("a\naa\na\n")
+def test_refuses_a_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("a\n")
 
-    with pytest.raises(AssertionError) as refused:
-        apply(change, tmp_path)
+    with pytest.raises(AssertionError, match="one.py is there already"):
+        apply(NewFile("one.py", "c\n"), tmp_path)
 
-    assert str(refused.value).startswith(refusal)
+
+@pytest.mark.parametrize("text", ["", "first\nthird\n\n"])
+def test_refuses_a_patch_that_does_not_fit(text: str, tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(text)
+
+    with pytest.raises(AssertionError, match="git apply refuses the patch of one.py: error: patch failed: one.py:2"):
+        apply(next(changes(blocks(TEXT)[0])), tmp_path)
+
+    assert (tmp_path / "one.py").read_text() == text

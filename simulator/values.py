@@ -24,7 +24,7 @@ from tilewright.isa.templates.systolic import is_transposing, systolic_activatio
 from tilewright.simulator.access_faults import access_fault, wait_fault
 from tilewright.simulator.interpreter import interpret_instruction
 from tilewright.simulator.matrix_product import MatrixProduct
-from tilewright.simulator.nest import AddressWalk, last_writers, reads_its_writes, walk_of
+from tilewright.simulator.nest import AddressWalk, last_writers, walk_of
 from tilewright.simulator.one_thread import one_thread
 from tilewright.simulator.regions import check_dram_size, region, regions_of, required_bytes
 from tilewright.simulator.statement_arrays import (
@@ -35,6 +35,15 @@ from tilewright.simulator.statement_arrays import (
     extract,
     storage_type,
     store,
+)
+from tilewright.simulator.walks import (
+    feeds_itself,
+    loop_roles,
+    may_meet_apart,
+    reordered,
+    source_walk,
+    walk_size,
+    without_reduced,
 )
 
 Step = Callable[[], None]
@@ -169,21 +178,21 @@ class PreparedProgram:
         writes = walk_of(instruction, format.destination)
         for source in format.sources:
             if source.memory == format.destination.memory:
-                if _feeds_itself(walk_of(instruction, source), writes, kept, source.block):
+                if feeds_itself(walk_of(instruction, source), writes, kept, source.block):
                     return self._one_by_one(instruction)
         shape = (*trips, self._machine.lanes)
         facts = self._facts_of(format)
         statement = ArrayStatement(facts, shape, tuple(range(kept, len(trips))))
         sources = {
             (name, field, inside, word): (
-                self._view(format.operand(name), _source_walk(instruction, name, inside, kept, word)),
+                self._view(format.operand(name), source_walk(instruction, name, inside, kept, word)),
                 format.operand(name).element,
             )
             for name, field, inside, word in facts.leaves
         }
         immediates = {name: instruction[name] for name in format.immediates}
         looked_up = {
-            table: self._table_words(format.operand(table[0]), _source_walk(instruction, *table, kept))
+            table: self._table_words(format.operand(table[0]), source_walk(instruction, *table, kept))
             for table in facts.tables
         }
 
@@ -227,24 +236,24 @@ class PreparedProgram:
         format = instruction.format
         a, w, c = systolic_activations(format), systolic_weights(format), format.destination
         walks = {operand.name: walk_of(instruction, operand) for operand in (a, w, c)}
-        sums = AddressWalk(*_without_reduced(instruction, walks[c.name]))
+        sums = AddressWalk(*without_reduced(instruction, walks[c.name]))
         if not sums.is_distinct(c.block) or self._may_feed_itself(walks, (a, w), c):
             return self._one_by_one(instruction)
         added = adds_product(format)
-        if added is not None and _may_meet_apart(walk_of(instruction, added), walks[c.name], added.memory == c.memory):
+        if added is not None and may_meet_apart(walk_of(instruction, added), walks[c.name], added.memory == c.memory):
             return self._one_by_one(instruction)
-        reduced, batch, tiles, vectors = _roles(instruction, a, w)
-        a_view = self._view(a, _reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
+        reduced, batch, tiles, vectors = loop_roles(instruction, a, w)
+        a_view = self._view(a, reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
         w_view = self._weights_view(walks[w.name], w, batch, reduced, tiles)
         rows_axis = len(batch) + len(reduced) if is_transposing(format) else None
-        c_view = self._view(c, _reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
+        c_view = self._view(c, reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
         kind = format.statement.expr.type
         assert kind is not None
-        bound = _largest(a) * _largest(w) * w.block * _size(walks[a.name], reduced)
+        bound = _largest(a) * _largest(w) * w.block * walk_size(walks[a.name], reduced)
         old = c if format.has_accumulate and instruction[ACCUMULATE] == 1 else added
         old_view = None
         if old is not None:
-            as_sums = _reordered(walk_of(instruction, old), (*batch, *vectors, *tiles))
+            as_sums = reordered(walk_of(instruction, old), (*batch, *vectors, *tiles))
             old_view = self._view(old, as_sums, old.block), old.element
         elements = (a.element, w.element, c.element)
         axes = len(batch), len(vectors), rows_axis
@@ -277,73 +286,6 @@ class PreparedProgram:
 def _strided(stored: NDArray[Any], offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> NDArray[Any]:
     """An array seen from a byte on, with strides in bytes; numpy refuses what would leave it."""
     return np.ndarray(shape, stored.dtype, stored, offset, strides)
-
-
-def _source_walk(instruction: Instruction, name: str, inside: bool, kept: int, word: int = 0) -> AddressWalk:
-    """One word of a source's blocks, with size 1 where it stays put.
-
-    Outside the reduction only a group's last iteration counts.
-    """
-    whole = walk_of(instruction, instruction.format.operand(name))
-    base, trips = whole.base + word, []
-    for axis, (trip, stride) in enumerate(zip(whole.trips, whole.strides, strict=True)):
-        is_last_only = axis >= kept and not inside
-        if is_last_only:
-            base += (trip - 1) * stride
-        trips.append(1 if stride == 0 or is_last_only else trip)
-    return AddressWalk(base, tuple(trips), whole.strides)
-
-
-def _feeds_itself(reads: AddressWalk, writes: AddressWalk, kept: int, block: int) -> bool:
-    """Some iteration reads a word that an earlier one has written. Reduced iterations before the last write nothing.
-
-    Of a block of words, each may be read; any overlap counts.
-    """
-    if reads.low > writes.high or writes.low > reads.high + block - 1:
-        return False
-    if block > 1:
-        return True
-    if reads == writes and writes.is_distinct(1):
-        return False
-    inner = int(np.prod(writes.trips[kept:], dtype=np.int64))
-    of_group = AddressWalk(writes.base, writes.trips[:kept], writes.strides[:kept]).addresses().ravel()
-    return any(reads_its_writes(column, of_group) for column in reads.addresses().reshape(-1, inner).T)
-
-
-def _without_reduced(instruction: Instruction, walk: AddressWalk) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    kept = [i for i, loop in enumerate(instruction.format.loops) if not loop.is_reduce]
-    return walk.base, tuple(walk.trips[i] for i in kept), tuple(walk.strides[i] for i in kept)
-
-
-def _roles(
-    instruction: Instruction, a: Operand, w: Operand
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Positions of the loops that are reduced, batches of products, columns of tiles, and rows of vectors."""
-    reduced, batch, tiles, vectors = [], [], [], []
-    a_strides, w_strides = instruction.strides(a), instruction.strides(w)
-    for position, loop in enumerate(instruction.format.loops):
-        if loop.is_reduce:
-            reduced.append(position)
-        elif w_strides[loop.name] == 0:
-            vectors.append(position)
-        elif a_strides[loop.name] == 0:
-            tiles.append(position)
-        else:
-            batch.append(position)
-    return tuple(reduced), tuple(batch), tuple(tiles), tuple(vectors)
-
-
-def _reordered(walk: AddressWalk, positions: tuple[int, ...]) -> AddressWalk:
-    return AddressWalk(walk.base, tuple(walk.trips[i] for i in positions), tuple(walk.strides[i] for i in positions))
-
-
-def _may_meet_apart(reads: AddressWalk, writes: AddressWalk, is_one_memory: bool) -> bool:
-    """Whether what is added may be a word that is written, but not the one of the same iteration."""
-    return is_one_memory and reads != writes and reads.low <= writes.high and writes.low <= reads.high
-
-
-def _size(walk: AddressWalk, positions: tuple[int, ...]) -> int:
-    return int(np.prod([walk.trips[i] for i in positions], dtype=object)) if positions else 1
 
 
 def _largest(operand: Operand) -> int:

@@ -8,26 +8,14 @@ machine, the tool's version and, as JSON, what each segment is: kind, section, i
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, assert_never, cast
+from typing import assert_never, cast
 
 from tilewright.isa.binary import elf
-from tilewright.isa.binary.description import (
-    IMAGES,
-    images_content,
-    images_of,
-    list_of,
-    mapping,
-    natural,
-    text,
-    texts,
-    with_images,
-)
 from tilewright.isa.binary.elf_writer import (
     CHECKSUMS,
     DIGEST_BYTES,
@@ -53,16 +41,13 @@ from tilewright.isa.binary.elf_writer import (
     to_bytes,
     tool_version,
 )
+from tilewright.isa.binary.segments import described, network_described, section_names
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets
 from tilewright.isa.program.demands import require_within
-from tilewright.isa.program.images import require_images
 from tilewright.isa.program.partitioned import (
-    VALUE_DTYPES,
-    HostNode,
     HostSegment,
-    NetworkValue,
     NpuSegment,
     Partitioned,
     Segment,
@@ -134,10 +119,10 @@ def partitioned_to_bytes(network: Partitioned, tool: str | None = None) -> bytes
 def _sections(network: Partitioned, tool: str) -> list[ElfSection]:
     contents = {
         name: _content(segment, tool)
-        for name, segment in zip(_section_names(network.segments), network.segments, strict=True)
+        for name, segment in zip(section_names(network.segments), network.segments, strict=True)
     }
     names = b"\0" + b"".join(name.encode() + b"\0" for name in (CHECKSUMS, NOTES, *contents, NAMES))
-    notes = machine_notes(network.machine, tool) + note(NOTE_SEGMENTS, _describe(network))
+    notes = machine_notes(network.machine, tool) + note(NOTE_SEGMENTS, described(network))
     body = [
         ElfSection(NOTES, NOTE, 0, notes, alignment=4),
         *(ElfSection(name, PROGBITS, 0, content, alignment=16) for name, content in contents.items()),
@@ -157,46 +142,11 @@ def _content(segment: Segment, tool: str) -> bytes:
             assert_never(segment)
 
 
-def _kind(segment: Segment) -> str:
-    """The word for a segment in its section's name and in the description."""
-    match segment:
-        case NpuSegment():
-            return "npu"
-        case HostSegment():
-            return "host"
-        case _:
-            assert_never(segment)
-
-
-def _section_names(segments: Sequence[Segment]) -> list[str]:
-    return [f".{_kind(segment)}.{number}" for number, segment in enumerate(segments)]
-
-
 def _header(table: int, sections: int) -> bytes:
     return HEADER.pack(
         IDENT, EXECUTABLE_FILE, MACHINE_NUMBER, 1, 0, 0, table, FORMAT, HEADER.size, 0, 0, SECTION.size, sections,
         sections - 1,
     )  # fmt: skip
-
-
-def _describe(network: Partitioned) -> bytes:
-    content = {
-        "inputs": [asdict(value) for value in network.inputs],
-        "outputs": [asdict(value) for value in network.outputs],
-        "metadata": dict(network.metadata),
-        **images_content(network.images),
-        "segments": [
-            {
-                "kind": _kind(segment),
-                "section": name,
-                "inputs": list(segment.inputs),
-                "outputs": list(segment.outputs),
-                "host_nodes": [asdict(node) for node in segment.nodes] if isinstance(segment, HostSegment) else [],
-            }
-            for name, segment in zip(_section_names(network.segments), network.segments, strict=True)
-        ],
-    }
-    return json.dumps(content, sort_keys=True, ensure_ascii=False, indent=1).encode()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -210,7 +160,8 @@ def partitioned_from_bytes(
         _check_frame(image)
         _check_checksums(image)
         content = _read(image)
-        network = _build(content, elf.machine_of(content.notes, machine))
+        described_for = elf.machine_of(content.notes, machine)
+        network = network_described(content.notes[NOTE_SEGMENTS], content.segments, described_for)
         require_within(network.programs, budgets)
         if not content.is_of_before and partitioned_to_bytes(network, content.tool) != image:
             raise IsaError("headers do not agree with the content; compile the network again")
@@ -290,77 +241,3 @@ def _read(image: bytes) -> _PartitionedContent:
     except Exception as error:  # pyelftools raises whatever its parser trips over in a malformed file
         raise IsaError(f"not a readable ELF file: {error}") from error
     return _PartitionedContent(notes, contents)
-
-
-def _build(content: _PartitionedContent, machine: Machine) -> Partitioned:
-    try:
-        description = json.loads(content.notes[NOTE_SEGMENTS])
-    except (ValueError, RecursionError) as error:
-        raise IsaError(f"the description of the segments is not JSON: {error}") from error
-    top = mapping(with_images(description), "segments", ("inputs", "outputs", "metadata", "segments", IMAGES))
-
-    def segment(value: Any, path: str) -> Segment:
-        return _segment(value, path, content.segments, machine)
-
-    network = Partitioned(
-        machine,
-        list_of(top["segments"], "segments", segment),
-        list_of(top["inputs"], "inputs", _input),
-        list_of(top["outputs"], "outputs", _value),
-        texts(top["metadata"], "metadata"),
-        images_of(top[IMAGES]),
-    )
-    require_images(network.images, network.inputs, network.outputs)
-    return network
-
-
-def _segment(value: Any, path: str, contents: Mapping[str, bytes], machine: Machine) -> Segment:
-    keys = mapping(value, path, ("kind", "section", "inputs", "outputs", "host_nodes"))
-    section = text(keys["section"], f"{path}.section")
-    if section not in contents:
-        raise IsaError(f"{path}.section: section {section} is missing")
-    kind = text(keys["kind"], f"{path}.kind")
-    if kind not in ("npu", "host"):
-        raise IsaError(f"{path}.kind: expected npu or host, not {kind!r}")
-    if kind == "npu":
-        with elf.naming(f"section {section}"):
-            return NpuSegment(elf.read_program(contents[section], machine))
-    return HostSegment(
-        contents[section],
-        list_of(keys["inputs"], f"{path}.inputs", text),
-        list_of(keys["outputs"], f"{path}.outputs", text),
-        list_of(keys["host_nodes"], f"{path}.host_nodes", _host_node),
-    )
-
-
-def _host_node(value: Any, path: str) -> HostNode:
-    keys = mapping(value, path, ("name", "op_type", "reason", "transfer_bytes"))
-    return HostNode(
-        text(keys["name"], f"{path}.name"),
-        text(keys["op_type"], f"{path}.op_type"),
-        text(keys["reason"], f"{path}.reason"),
-        natural(keys["transfer_bytes"], f"{path}.transfer_bytes"),
-    )
-
-
-def _input(value: Any, path: str) -> NetworkValue:
-    found = _value(value, path)
-    if None in found.shape:
-        raise IsaError(f"{path}.shape: expected sizes, not {list(found.shape)}: those of an input depend on no data")
-    return found
-
-
-def _value(value: Any, path: str) -> NetworkValue:
-    keys = mapping(value, path, ("name", "dtype", "shape"))
-    dtype = text(keys["dtype"], f"{path}.dtype")
-    if dtype not in VALUE_DTYPES:
-        raise IsaError(f"{path}.dtype: {dtype!r} is no element type; expected one of: {', '.join(VALUE_DTYPES)}")
-    return NetworkValue(
-        text(keys["name"], f"{path}.name"),
-        dtype,
-        list_of(keys["shape"], f"{path}.shape", _size),
-    )
-
-
-def _size(value: Any, path: str) -> int | None:
-    return None if value is None else natural(value, path)

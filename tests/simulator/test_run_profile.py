@@ -98,7 +98,7 @@ KEYS = frozenset(
 OTHER_VALUES = {
     "isa/files/machine_file.py": "a machine's file",
     "isa/binary/description.py": "a program's description",
-    "isa/binary/partitioned_elf.py": "the parts of a network",
+    "isa/binary/segments.py": "the parts of a network",
     "rtl/simulation/bench.py": "the bench's answer",
     "rtl/simulation/session.py": "the bench's answer",
     "tilewright/commands/compile_report.py": "the summary of compile",

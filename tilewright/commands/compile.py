@@ -134,23 +134,14 @@ def compile_command(
         raise typer.BadParameter("say where the program goes", param_hint="--output")
     shapes, verifies = parse_shapes(shape or ()), verify or passes is not None
     options = Options(
-        shapes=shapes,
-        batch=batch,
-        effort=effort,
-        tuning=tuning,
-        fails_on_miss=fail_on_miss,
-        verifies=verifies,
+        shapes=shapes, batch=batch, effort=effort, tuning=tuning, fails_on_miss=fail_on_miss, verifies=verifies,
         passes=names,
-    )
+    )  # fmt: skip
     machine = load_machine(isa, tuple(set or ()))
     asked.require_folders()
     quantized = None if calibration is None or model is None else quantize_on_the_way(model, calibration, shapes, seed)
     start = perf_counter()
-    if model is not None:
-        program = _compile(model, quantized, machine, options, no_host, asked.dump)
-    else:
-        assert resume_from is not None
-        program = _resume(resume_from, machine, options, asked)
+    program = _made(model, quantized, resume_from, machine, options, no_host, asked)
     seconds = perf_counter() - start
     typer.echo(asked.printed(program), nl=False, err=is_taken(output, json))
     asked.write(program)
@@ -228,6 +219,22 @@ def _require_source(model: Path | None, resume_from: Path | None, about_model: M
 
 
 # -- compiling ---------------------------------------------------------------------------------------------------------
+
+
+def _made(
+    model: Path | None,
+    quantized: QuantizedModel | None,
+    resume_from: Path | None,
+    machine: Machine,
+    options: Options,
+    no_host: bool,
+    asked: AskedDumps,
+) -> Program:
+    """The program of a model, or of the text of a pass's result: one of them is given."""
+    if model is not None:
+        return _compile(model, quantized, machine, options, no_host, asked.dump)
+    assert resume_from is not None
+    return _resume(resume_from, machine, options, asked)
 
 
 def _compile(

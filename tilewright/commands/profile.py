@@ -109,10 +109,7 @@ def profile_command(
     bounds = _bounds(runs, found.cycles, choices)
     changes = _changes(program, isa, set, settings)
     position = None if layer is None else found.layers.index(layer_named(found, layer))
-    other = None
-    if against is not None:
-        with running(against, on, isa, set, budget) as beside:
-            other = beside.run_profile(on, unchecked)
+    other = None if against is None else _other(against, on, isa, set, budget, unchecked)
     if trace is not None:
         _write_trace(trace, runs, position)
     if html is not None:
@@ -134,6 +131,14 @@ def profile_command(
         _print_profile(found, view, notes)
     if energies is not None:
         print_energy(energies)
+
+
+def _other(
+    program: Path, on: str, isa: str | None, overrides: list[str] | None, budget: list[str] | None, unchecked: bool
+) -> RunProfile:
+    """The profile of a program that another one is compared with."""
+    with running(program, on, isa, overrides, budget) as beside:
+        return beside.run_profile(on, unchecked)
 
 
 def _is_setting(question: str) -> bool:

@@ -124,20 +124,16 @@ def specialise_command(
     from tilewright.isa.folders.cache import cache_folder
     from tilewright.terminal.progress import counting
 
-    extends = _extends(isa, output, bool(set))
-    shapes = parse_shapes(shape or ())
-    budget = share(area)
-    if html is not None and html in (json, output):
-        raise typer.BadParameter("--html, --json and --output want the same file: give each its own")
+    extends, shapes, budget = _extends(isa, output, bool(set)), parse_shapes(shape or ()), share(area)
+    _require_own_files(html, json, output)
     if propose is not None:
         _require_only_listing({"--holdout": holdout, "--with": given, "--html": html, "--output": output})
         found = propose_instructions(networks, isa, set or (), shapes, calibration, seed, print_warnings)
         _print_proposal(found, propose, json)
         return
-    if dask is not None:
-        require_module("distributed")
-    if html is not None:
-        require_module("bokeh")  # before the work, not after it
+    for module, asked in (("distributed", dask), ("bokeh", html)):
+        if asked is not None:
+            require_module(module)  # before the work, not after it
     with counting("trying instructions") as (done, say):
         answer = specialise(
             networks, isa, budget, holdout or (), set or (), effort, not no_control, shapes, jobs, done,
@@ -152,6 +148,11 @@ def specialise_command(
     _print(answer, json, is_quiet=html == ON_TERMINAL)
     if output is not None:
         _write(answer, text, output)
+
+
+def _require_own_files(html: Path | None, json: Path | None, output: Path | None) -> None:
+    if html is not None and html in (json, output):
+        raise typer.BadParameter("--html, --json and --output want the same file: give each its own")
 
 
 def _require_only_listing(options: dict[str, object]) -> None:

@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import advise, compare, compile, evaluate, price, require, specialise  # noqa: A004
+    from tilewright.api import compare, compile, evaluate, price  # noqa: A004
+    from tilewright.better_machines import advise, require, specialise
     from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.explore.study import Study
@@ -52,7 +53,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "advise": "tilewright.api",
+    "advise": "tilewright.better_machines",
     "Advice": "tilewright.codesign.advise.advice",
     "compare": "tilewright.api",
     "Comparison": "tilewright.codesign.compare.comparison",
@@ -64,10 +65,10 @@ _HOMES = {
     "Generated": "tilewright.generation",
     "generate": "tilewright.generation",
     "price": "tilewright.api",
-    "require": "tilewright.api",
+    "require": "tilewright.better_machines",
     "Requirement": "tilewright.codesign.require.requirement",
     "Study": "tilewright.codesign.explore.study",
-    "specialise": "tilewright.api",
+    "specialise": "tilewright.better_machines",
     "Specialised": "tilewright.codesign.specialise.answer",
     "Price": "tilewright.codesign.price.price",
     "QuantizedModel": "tilewright.quantization.quantize",

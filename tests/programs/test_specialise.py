@@ -14,7 +14,7 @@ from tests.codesign.specialise.test_candidates import depthwise
 from tests.compiler.models import random_inputs as inputs_of
 from tests.compiler.pipelines import base16, simulated
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
-from tilewright.api import specialise
+from tilewright.better_machines import specialise
 from tilewright.bundle.vector_c import random_inputs
 from tilewright.codesign.explore.space_file import SpaceReader
 from tilewright.codesign.specialise.overlay import machine_file

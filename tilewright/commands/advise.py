@@ -60,7 +60,7 @@ def advise_command(
     compiled anew for each of these machines and simulated. Takes minutes; what came of each is said at once, the most
     promising first. Stop it with Ctrl-C: the same command goes on where it stopped.
     """
-    from tilewright.api import advise
+    from tilewright.better_machines import advise
     from tilewright.codesign.advise.tables import advice_lines, advice_tables
     from tilewright.commands.quantize import print_warnings
     from tilewright.compiler.importers.input_shapes import parse_shapes

@@ -69,7 +69,7 @@ def require_command(
     them, each compiled for and simulated. The answer is priced by itself. Takes minutes; after Ctrl-C, the same command
     goes on where it stopped.
     """
-    from tilewright.api import require
+    from tilewright.better_machines import require
     from tilewright.codesign.require.tables import requirement_lines, requirement_tables
     from tilewright.commands.quantize import print_warnings
     from tilewright.compiler.importers.input_shapes import parse_shapes

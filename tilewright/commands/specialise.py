@@ -117,7 +117,7 @@ def specialise_command(
     networks are compiled and simulated with it; of the sets within the budget the best is chosen. --output writes a
     machine's file with it. Takes minutes; stop it with Ctrl-C, and the same command goes on where it stopped.
     """
-    from tilewright.api import propose_instructions, specialise
+    from tilewright.better_machines import propose_instructions, specialise
     from tilewright.codesign.specialise.overlay import machine_file
     from tilewright.commands.quantize import print_warnings
     from tilewright.compiler.importers.input_shapes import parse_shapes

@@ -16,7 +16,7 @@ from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.levels import (
     COVERS,
     GRAPH,

@@ -8,7 +8,7 @@ import pytest
 import tilewright
 from tests.digits import MODEL, images, labels, reference_logits, reference_tensors
 from tests.stored_values import stored_values
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.host_values import from_host
 from tilewright.compiler.nest.interpreter import run_nest

@@ -16,7 +16,7 @@ import onnx
 from tilewright.compiler.errors import CompileError, first_line
 from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType
 from tilewright.compiler.graph.text import ONNX
-from tilewright.compiler.importers.onnx_import import NOT_INFERRED, tensor_type
+from tilewright.compiler.importers.import_onnx import NOT_INFERRED, tensor_type
 from tilewright.compiler.importers.onnx_microsoft import AS_IN_ONNX, OPERATORS
 from tilewright.compiler.importers.opsets import OLDEST_READ_OPSET, WRITTEN_IR_VERSION
 from tilewright.compiler.importers.preconditions.rules import check_preconditions

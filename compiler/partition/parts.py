@@ -10,8 +10,8 @@ import onnx
 
 from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.importers.import_onnx import tensor_type
 from tilewright.compiler.importers.input_shapes import require_fixed_shape
-from tilewright.compiler.importers.onnx_import import tensor_type
 from tilewright.compiler.partition.source import Source
 
 FREE_INITIALIZERS = 4

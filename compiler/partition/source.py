@@ -23,8 +23,7 @@ from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.batches.batch import for_images, with_one_image
 from tilewright.compiler.importers.batches.place import ImageAxis
 from tilewright.compiler.importers.constants import follows_from_operands
-from tilewright.compiler.importers.input_shapes import Shapes
-from tilewright.compiler.importers.onnx_import import (
+from tilewright.compiler.importers.import_onnx import (
     build_graph,
     finish_onnx,
     named_nodes,
@@ -32,6 +31,7 @@ from tilewright.compiler.importers.onnx_import import (
     require_shapes,
     tensor_type,
 )
+from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.reach import drop_unreached_nodes, reached, reads
 from tilewright.compiler.importers.remarks import reasons_of

@@ -16,8 +16,8 @@ from onnx import helper, numpy_helper
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Attribute, Operator, TensorType
+from tilewright.compiler.importers.import_onnx import tensor_type
 from tilewright.compiler.importers.microsoft_bodies import BODIES, body_of
-from tilewright.compiler.importers.onnx_import import tensor_type
 from tilewright.compiler.importers.onnx_microsoft import OPSET_OF_FUNCTIONS
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tests.compiler.models import random_inputs, run_onnx
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram

@@ -38,7 +38,7 @@ SHARED: Mapping[str, tuple[str, ...]] = {
     ),
     "compiler": (
         "tests/compiler/test_pipeline.py",
-        "tests/compiler/importers/test_onnx_import.py",
+        "tests/compiler/importers/test_import_onnx.py",
         "tests/compiler/simplify/test_canonical.py",
         "tests/compiler/lower/test_*.py",
         "tests/compiler/tiling/test_tile.py",

@@ -41,8 +41,8 @@ def compare_values_command(
     Exit code 1 when a layer, on ONNX Runtime's own tensors, is more than one step away for each rounding that it does.
     """
     from tilewright.commands.quantize import quantize_on_the_way
+    from tilewright.compiler.importers.import_onnx import read_onnx
     from tilewright.compiler.importers.input_shapes import parse_shapes
-    from tilewright.compiler.importers.onnx_import import read_onnx
     from tilewright.compiler.options import Options
     from tilewright.files.arrays import read_arrays
     from tilewright.isa.files.loader import load_machine

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from tilewright.compiler.importers.onnx_import import read_onnx
+from tilewright.compiler.importers.import_onnx import read_onnx
 from tilewright.errors import InputError
 from tilewright.evaluation.changes import Changes, changes_of
 from tilewright.evaluation.metric import Metric, parse_metric, require_classes

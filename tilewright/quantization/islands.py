@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.importers.onnx_import import build_graph, is_fixed
+from tilewright.compiler.importers.import_onnx import build_graph, is_fixed
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.reach import reads
 from tilewright.compiler.simplify.forms import FORMS

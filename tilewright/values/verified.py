@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.verify.verdict import Verdict, fails, holds, not_done
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.onnx_import import read_onnx
+from tilewright.compiler.importers.import_onnx import read_onnx
 from tilewright.compiler.options import Options
 from tilewright.errors import InputError
 from tilewright.isa.machine.machine import Machine

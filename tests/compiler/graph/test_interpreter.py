@@ -18,7 +18,7 @@ from tests.compiler.pipelines import DIGITS, distances
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.graph.text import parse_graph, print_graph
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.simplify.steps import simplify_graph
 
 MODELS = {

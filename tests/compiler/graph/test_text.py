@@ -12,7 +12,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Quantization, TensorType
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.graph.text import parse_graph, parse_type, print_graph, print_type
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.simplify.steps import simplify_graph
 
 MODELS = {

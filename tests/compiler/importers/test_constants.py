@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from tilewright.compiler.importers.onnx_import import finish_onnx, read_onnx
+from tilewright.compiler.importers.import_onnx import finish_onnx, read_onnx
 
 X = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
 Y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)

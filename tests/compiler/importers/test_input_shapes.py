@@ -7,8 +7,8 @@ from onnx import helper
 
 from tests.compiler.models import conv_model
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.importers.input_shapes import Shapes, parse_shape, parse_shapes
-from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.binary.elf_writer import to_bytes

@@ -11,8 +11,8 @@ import pytest
 from tests.compiler.models import small_cnn
 from tests.random_networks import random_network
 from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.importers.node_rules import NODE_RULES
-from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.levels import GRAPH
 from tilewright.compiler.rules import BrokenRule
 from tilewright.isa.files.loader import load_machine

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.importers.shapes import known_shape
 
 

@@ -23,7 +23,7 @@ from tests.compiler.pipelines import DIGITS, base16, distances, lowered, simplif
 from tests.stored_values import stored_values
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.text import parse_graph, print_graph
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.nest.fuse import fuse

@@ -17,7 +17,7 @@ from tests.compiler.models import conv_model
 from tests.mixed_networks import alternating, sandwich
 from tilewright.compiler import passes
 from tilewright.compiler.emission.schedule import schedule
-from tilewright.compiler.importers import onnx_import
+from tilewright.compiler.importers import import_onnx
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition import compile as compile_module
 from tilewright.compiler.partition import faults, programs, source
@@ -57,7 +57,7 @@ class Counted:
         self.calls: Counter[str] = Counter()
         self.operators: Counter[str] = Counter()
         for module, name in (
-            (source, "read_onnx"), (source, "finish_onnx"), (source, "build_graph"), (onnx_import, "import_onnx"),
+            (source, "read_onnx"), (source, "finish_onnx"), (source, "build_graph"), (import_onnx, "import_onnx"),
             (faults, "simplify_graph"), (faults, "cover_graph"), (programs, "compile_covered"),
         ):  # fmt: skip
             self._count(module, name)

@@ -11,7 +11,7 @@ from tests.operators.measure import Exactness, measured
 from tests.operators.page import PAGE, page, page_now, places
 from tests.operators.tflite_names import onnx_operators
 from tilewright.compiler.errors import CompileError, DamagedModel
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.importers.tflite.read import CUSTOM
 from tilewright.compiler.importers.tflite.translate import ROWS
 from tilewright.compiler.options import Options

@@ -10,7 +10,7 @@ from tests.compiler.models import ModelBuilder, random_inputs, run_onnx
 from tests.compiler.pipelines import base16, distances, lowered, simulated
 from tests.compiler.simplify.graphs import GraphBuilder, kinds, only, rewritten
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.simplify.affine import affine_to_conv, fold_affine_into_conv, integers_of_one

@@ -11,7 +11,7 @@ from tests.compiler.models import ModelBuilder, conv_model, gemm_model, pool_mod
 from tests.compiler.pipelines import simplified
 from tests.compiler.simplify.graphs import kinds, only
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.simplify.steps import simplify_graph
 
 

@@ -19,7 +19,7 @@ from tilewright.compiler.errors import CompileError, DamagedModel
 from tilewright.compiler.graph.graph import Quantization, TensorType
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.graph.text import parse_graph, parse_type, print_graph, print_type
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.pipeline import compile_model

@@ -12,7 +12,7 @@ from tests.compiler.models import ModelBuilder, random_inputs, run_onnx
 from tests.compiler.pipelines import compiled_distances, simplified
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.interpreter import run_graph
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.simplify.steps import simplify_graph
 
 

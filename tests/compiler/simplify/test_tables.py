@@ -13,7 +13,7 @@ from tests.compiler.models import ModelBuilder, add_conv, rescaled
 from tests.compiler.pipelines import base16, distances, lowered, simplified, simulated
 from tests.compiler.simplify.graphs import kinds
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import parse_nests, print_nests

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from tests.compiler.models import random_inputs, run_onnx
 from tilewright.compiler.errors import DamagedModel
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 
 IMAGE = (1, 8, 6, 6)
 FLOAT = np.float32

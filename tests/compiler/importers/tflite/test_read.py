@@ -11,7 +11,7 @@ import tflite
 from tests.compiler.importers.tflite.files import TfliteFile
 from tests.compiler.importers.tflite.networks import mobilenet, resnet
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.importers.tflite.model import Quantized
 from tilewright.compiler.importers.tflite.read import read_tflite
 

@@ -12,7 +12,7 @@ from tests.compiler.importers.tflite.files import Tensor, TfliteFile
 from tests.compiler.importers.tflite.networks import NetworkBuilder
 from tests.compiler.importers.tflite.runs import random_inputs, run, translate
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 
 
 def ends(model: onnx.ModelProto) -> list[tuple[str, str, list[int]]]:

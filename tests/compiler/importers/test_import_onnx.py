@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.compiler.models import OPSET, conv_model, gemm_model, run_onnx
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.interpreter import run_graph
-from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.import_onnx import import_onnx
 from tilewright.compiler.simplify.steps import simplify_graph
 
 

@@ -1,15 +1,17 @@
 """The house in figures: what its structure costs a reader. It prints a table; with `--list`, what was counted, too.
 
 python -m tests.house                  # some seconds; the last row compiles a network of one convolution
-python -m tests.house --list memos     # where they are
+python -m tests.house --list cached    # where they are
 
 Everything is read from the sources, but for the last row. What the rows mean:
 
 - `passes out of sight`: functions from a value of a level of the compiler to another of the same level that another
   file of the compiler calls, and that are no row of `compiler/passes.py`. They cannot be printed after, nor left out.
 - `passes with several names`: rows whose function or file is called otherwise.
-- `memos`: places of `compiler/` that keep what was found beyond a call: functions with `cache` or `lru_cache` that
-  have parameters; tables of a module; attributes that a method fills in where something is missing.
+- `tables of modules`: empty containers of modules of `compiler/`, which somebody fills and nobody empties.
+- `cached functions`: functions of `compiler/` with `cache` or `lru_cache` that have parameters.
+- `objects that fill tables`: classes of `compiler/` with attributes that a method fills in where something is missing.
+  One of them is the session of compilations; the others are one value's own facts, or one pass's state.
 - `equalities`: functions and classes of `compiler/` that say that they compare things but for their names.
 """
 
@@ -23,6 +25,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from keyword import iskeyword
 from pathlib import Path
 
 from rich.console import Console
@@ -83,7 +86,9 @@ class PassRow:
 
     @property
     def has_one_name(self) -> bool:
+        """A name that is a word of Python has what it takes behind it: `import` is `import_onnx`."""
         own = self.name.replace("-", "_")
+        own = f"{own}_onnx" if iskeyword(own) else own
         return own == self.function and own == self.module.rpartition(".")[2]
 
 
@@ -127,7 +132,7 @@ def _texts_of(tree: ast.Module) -> Iterator[tuple[str, object]]:
 def passes_out_of_sight(files: Sequence[SourceFile], rows: Sequence[PassRow]) -> list[str]:
     """Functions from a level's value to another of the same level that are called from other files, and are no rows."""
     in_sight = {(row.function, row.module) for row in rows}
-    compiler = [file for file in files if file.place.startswith("compiler/")]
+    compiler = _of_the_compiler(files)
     used = {
         alias.name
         for file in compiler
@@ -157,21 +162,31 @@ def _is_pass(function: ast.FunctionDef) -> bool:
 # -- memos and equalities ----------------------------------------------------------------------------------------------
 
 
-def memos(files: Sequence[SourceFile]) -> list[str]:
-    """Where the compiler keeps what was found beyond a call; each object and each function counts once."""
-    found: dict[str, None] = {}
-    for file in files:
-        if file.place.startswith("compiler/"):
-            tables = set(_tables_of(file.tree))
-            for outer in ast.walk(file.tree):
-                if isinstance(outer, ast.FunctionDef) and _is_cached(outer):
-                    found[f"{file.place}: {outer.name}()"] = None
-                if isinstance(outer, ast.ClassDef):
-                    kept = sorted({name for function in outer.body for name in _filled_in(function)})
-                    if kept:
-                        found[f"{file.place}: {outer.name} ({', '.join(kept)})"] = None
-            found |= dict.fromkeys(f"{file.place}: {name}" for name in sorted(tables))
-    return list(found)
+def tables_of_modules(files: Sequence[SourceFile]) -> list[str]:
+    return [f"{file.place}: {name}" for file in _of_the_compiler(files) for name in _tables_of(file.tree)]
+
+
+def cached_functions(files: Sequence[SourceFile]) -> list[str]:
+    return [
+        f"{file.place}: {function.name}"
+        for file in _of_the_compiler(files)
+        for function in file.functions()
+        if _is_cached(function)
+    ]
+
+
+def objects_that_fill_tables(files: Sequence[SourceFile]) -> list[str]:
+    found = []
+    for file in _of_the_compiler(files):
+        for outer in ast.walk(file.tree):
+            if isinstance(outer, ast.ClassDef):
+                kept = sorted({name for function in outer.body for name in _filled_in(function)})
+                found += [f"{file.place}: {outer.name} ({', '.join(kept)})"] if kept else []
+    return found
+
+
+def _of_the_compiler(files: Sequence[SourceFile]) -> list[SourceFile]:
+    return [file for file in files if file.place.startswith("compiler/")]
 
 
 def _is_cached(function: ast.FunctionDef) -> bool:
@@ -223,12 +238,11 @@ EQUALITY = re.compile(r"(equal|same|differ\w*)\b[^.]*\bnames\b|all of \w+ \w+ bu
 def equalities(files: Sequence[SourceFile]) -> list[str]:
     """Functions and classes of the compiler that say in their docstring that they compare but for names."""
     found = []
-    for file in files:
-        if file.place.startswith("compiler/"):
-            for node in ast.walk(file.tree):
-                if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    if EQUALITY.search(" ".join((ast.get_docstring(node) or "").split())):
-                        found.append(f"{file.place}: {node.name}")
+    for file in _of_the_compiler(files):
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                if EQUALITY.search(" ".join((ast.get_docstring(node) or "").split())):
+                    found.append(f"{file.place}: {node.name}")
     return found
 
 
@@ -310,7 +324,9 @@ def main() -> None:
     counted = {
         "passes out of sight": passes_out_of_sight(files, rows),
         "passes with several names": several,
-        "memos": memos(files),
+        "tables of modules": tables_of_modules(files),
+        "cached functions": cached_functions(files),
+        "objects that fill tables": objects_that_fill_tables(files),
         "equalities": equalities(files),
         f"files over {MOST_LINES} lines": long_files(files),
         f"functions over {MOST_FUNCTION_LINES} lines": long_functions(files),

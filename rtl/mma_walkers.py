@@ -150,7 +150,7 @@ class VectorIssuer(wiring.Component):
         m.submodules.walker = walker = self.walker
         accumulates, may_ask = Signal(name="accumulates", reset_less=True), Signal()
         asks = may_ask & ~walker.fault
-        is_there = self.is_active & has_iteration(walker)
+        is_there = has_iteration(walker, self.is_active)
         m.d.comb += [
             walker.start.eq(self.start),
             walker.bits.eq(self.bits),

@@ -118,6 +118,6 @@ def chip_walker(machine: Machine, walks: Sequence[FormatWalk]) -> ChipWalker:
     return NestAhead(machine, walks) if machine.pipeline.check else NestWalker(machine, walks)
 
 
-def has_iteration(walker: ChipWalker) -> Value:
-    """Whether a walker shows an iteration, of an instruction that is active."""
-    return walker.valid if isinstance(walker, NestAhead) else Const(1)
+def has_iteration(walker: ChipWalker, is_active: Value) -> Value:
+    """Whether a walker shows an iteration of its instruction, while one is active."""
+    return is_active & walker.valid if isinstance(walker, NestAhead) else is_active

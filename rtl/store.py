@@ -188,13 +188,13 @@ class Reader(wiring.Component):
         m.submodules.parts = parts = Fifo(StoredPart(self.bus_bytes), most)
         is_active, asks, ends_word = Signal(name="is_active"), Signal(name="asks"), Signal(name="ends_word")
         held = Signal(range(most + 1), name="held")
-        is_done = ~is_active | (ends_word & walker.last)
+        is_done, waits = ~is_active | (ends_word & walker.last), next_start(self.engine.pipeline)
         m.d.comb += [
-            asks.eq(is_active & has_iteration(walker) & (held < most) & ~self.halt),
+            asks.eq(has_iteration(walker, is_active) & (held < most) & ~self.halt),
             self.fault.eq(asks & walker.fault),
             self.fault_address.eq(walker.fault_address),
             self.is_refused.eq(asks & ~walker.fault & ~self.is_granted),
-            self.is_free.eq(~is_active if next_start(self.engine.pipeline) else is_done),
+            self.is_free.eq(~is_active if waits else is_done),
             walker.bits.eq(self.instruction.bits),
             walker.start.eq(self.start),
             walker.step.eq(ends_word),
@@ -202,7 +202,7 @@ class Reader(wiring.Component):
         comes = delayed(m, self.is_granted, self.read - 1, "granted", reset_less=False)
         m.d.sync += [held.eq(held + self.is_granted - self.moved), parts.input.valid.eq(comes)]
         self.build_parts(m, walker, asks, ends_word, parts.input.payload)
-        with m.If(is_done):
+        with m.If(is_done if waits else self.is_free):
             m.d.sync += is_active.eq(self.start)
         with m.If(self.start):
             m.d.sync += self.reading.eq(self.instruction.index)

@@ -97,7 +97,7 @@ class VectorEngine(wiring.Component):
         is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
         stages = self.engine.pipeline.halt
         got = [self.build_source(m, slot, walker, datapath, can_ask, issues) for slot in self.slots]
-        is_there = is_active & has_iteration(walker)
+        is_there = has_iteration(walker, is_active)
         m.d.comb += [
             may_issue.eq(is_there & has_room & self.build_order(m, walker, issues) & ~self.halt),
             can_ask.eq(may_issue & ~walker.fault),

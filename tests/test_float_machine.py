@@ -33,7 +33,7 @@ def machine() -> Machine:
 
 
 def test_the_simulator_is_the_interpreter_and_the_checker_is_brute_force() -> None:
-    check_executors(machine(), 1, 16)
+    check_executors(machine(), 1, 10)
     assert check_checker(machine(), 1)
 
 
@@ -74,6 +74,7 @@ def test_hardware_gives_the_steps_of_every_code(of: FloatType) -> None:
     assert found == steps(np.arange(of.count), of).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", TYPES, ids=str)
 def test_hardware_gives_the_nearest_code_at_every_tie_and_beyond(of: FloatType) -> None:
     """A new number in each cycle: all ties, what is beside them, and numbers of all sizes, for counts from 0 to 63."""

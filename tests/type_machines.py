@@ -1,17 +1,20 @@
 """What a bit buys: cycles and energy of networks on the machines of docs/types.md, with the types that these have.
 
-`python -m tests.type_machines` prints the page's table, in minutes: energy takes the price of each machine.
+python -m tests.type_machines               # the page's tables, in minutes: energy takes the price of each machine
+python -m tests.type_machines machines      # one of them
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from functools import cache
 
 import onnx
 
 from tests import digits
-from tests.types import CALIBRATION, Variant
+from tests.types import CALIBRATION, Variant, right
+from tilewright.codesign.points.priced import price_of
 from tilewright.quantization.costs import budget_of
 from tilewright.quantization.quantize import quantize
 
@@ -29,8 +32,11 @@ NETWORKS = ("digits", "resnet8", "ds-cnn", "lstm-denoiser")
 
 
 def main() -> None:
-    for line in network_rows():
-        print(line, flush=True)
+    parser = argparse.ArgumentParser(prog="python -m tests.type_machines", description=__doc__)
+    parser.add_argument("tables", nargs="*", default=list(TABLES), metavar="TABLE")
+    for table in parser.parse_args().tables:
+        for line in TABLES[table]():
+            print(line, flush=True)
 
 
 def network_rows() -> Iterator[str]:
@@ -44,6 +50,19 @@ def network_rows() -> Iterator[str]:
             cycles, energy = (cost(model) for cost in costs)
             cells.append(f"{cycles.cost:,.0f}{'' if not cycles.host_nodes else ' (host)'}, {energy.cost:,.0f} µJ")
         yield f"| `{name}` | {weights} | {activations} | {' | '.join(cells)} |"
+
+
+def machine_rows() -> Iterator[str]:
+    """Logic and memories of each machine, synthesised and not placed; how many of the held-back images are right."""
+    count = len(digits.labels())
+    for name, weights, activations in TYPES:
+        figures = price_of(Variant(name).machine, with_clock=False).figures
+        hits = right(of_types("digits", weights, activations), Variant(name))
+        cells = f"{figures.kge:,.1f}", f"{figures.memories_mm2:.1f}", f"{hits} of {count}"
+        yield f"| `{name}` | {weights} | {activations} | {' | '.join(cells)} |"
+
+
+TABLES = {"networks": network_rows, "machines": machine_rows}
 
 
 @cache

@@ -15,6 +15,7 @@ from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.lower.permute_steps import steps_of
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.pipeline import resume
+from tilewright.compiler.simplify.steps import SIMPLIFIED_BY
 from tilewright.isa.files.loader import load_machine
 
 Shape = tuple[int, ...]
@@ -37,7 +38,7 @@ def assert_moves(before: Shape, shape: Shape, axes: Shape, after: Shape, machine
     computed = run_nests(lower(graph, load_machine(machine or "base16")), {"x": x})["y"]
     np.testing.assert_array_equal(computed, expected, err_msg=case)
     if machine is not None:
-        program = resume("simplify", print_graph(graph), load_machine(machine))
+        program = resume(SIMPLIFIED_BY, print_graph(graph), load_machine(machine))
         np.testing.assert_array_equal(simulated(program, {"x": x})["y"], expected, err_msg=case)
 
 

@@ -57,9 +57,9 @@ class ChangedNetwork:
         network = _network()
         segments = tuple(self._segment(network.segments[position]) for position in self.order)
         changed = replace(network, segments=segments)
-        tree = edited(json.loads(partitioned_elf._describe(changed)), self.description)
+        tree = edited(json.loads(partitioned_elf.described(changed)), self.description)
         text = json.dumps(tree, sort_keys=True, ensure_ascii=False, indent=1).encode(errors="surrogatepass")
-        with patch.object(partitioned_elf, "_describe", return_value=text):
+        with patch.object(partitioned_elf, "described", return_value=text):
             return partitioned_to_bytes(changed)
 
     def _segment(self, segment: Segment) -> Segment:
@@ -110,7 +110,7 @@ def changed_networks(draw: DrawFn) -> ChangedNetwork:
         case "links":
             return ChangedNetwork(links=tuple(draw(strategies.lists(link, min_size=1, max_size=2))))
     order = draw(strategies.sampled_from(orders))
-    tree = json.loads(partitioned_elf._describe(_network()))
+    tree = json.loads(partitioned_elf.described(_network()))
     host_values = strategies.one_of(strategies.sampled_from(WORDS), VALUES.filter(lambda value: value != "\ud800"))
     return ChangedNetwork(
         order,

@@ -14,7 +14,7 @@ from tests.compiler.narrow_weights import with_narrow_weights
 from tests.compiler.pipelines import simulated
 from tests.rings import slow_beyond
 from tests.test_simulator_equals_rtl import assert_equal
-from tests.type_machines import machine_rows, network_rows
+from tests.type_machines import machine_rows, network_rows, sequence_rows
 from tests.types import BASE, MACHINES, NETWORKS, PAGE, Variant, mixed_rows, right, row, taken, top1_rows
 from tests.types import with_narrow_weights as quantized
 from tilewright.codesign.price.price import price_machine
@@ -58,7 +58,7 @@ def test_the_page_shows_what_the_command_counts() -> None:
 
 @pytest.mark.long
 def test_the_page_shows_what_a_bit_buys() -> None:
-    assert {*network_rows(), *machine_rows()} <= set(PAGE.read_text().splitlines())
+    assert {*network_rows(), *machine_rows(), *sequence_rows()} <= set(PAGE.read_text().splitlines())
 
 
 @pytest.mark.parametrize("machine", MACHINES[1:], ids=["w4-only of 32 columns", "base16-w4"])

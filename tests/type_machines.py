@@ -13,6 +13,7 @@ from functools import cache
 import onnx
 
 from tests import digits
+from tests.block_weights import BLOCK
 from tests.types import CALIBRATION, Variant, right
 from tilewright.codesign.points.priced import price_of
 from tilewright.quantization.costs import budget_of
@@ -29,6 +30,12 @@ TYPES = (
 """Machine, weights and activations: those whose networks it shows."""
 
 NETWORKS = ("digits", "resnet8", "ds-cnn", "lstm-denoiser")
+
+
+SEQUENCE_MACHINES = (("sequence16", "int8", 0), ("llm16", "int4", BLOCK))
+"""Machine, weights, and how many of a channel share a scale; activations are int8."""
+
+SEQUENCES = ("kwt-1", "stories260k-step")
 
 
 def main() -> None:
@@ -62,7 +69,23 @@ def machine_rows() -> Iterator[str]:
         yield f"| `{name}` | {weights} | {activations} | {' | '.join(cells)} |"
 
 
-TABLES = {"networks": network_rows, "machines": machine_rows}
+def sequence_rows() -> Iterator[str]:
+    """Cycles and microjoules of keyword spotting by a transformer, and of a token of a decoder."""
+    from programs.networks.registry import float_network
+
+    for name, weights, block in SEQUENCE_MACHINES:
+        machine = Variant(name).machine
+        costs = [budget_of(0, machine, cost).cost for cost in ("cycles", "energy")]
+        cells = []
+        for network in SEQUENCES:
+            model = quantize(float_network(network), "random", weights=weights, block=block).model
+            cycles, energy = (cost(model) for cost in costs)
+            cells.append(f"{cycles.cost:,.0f}{'' if not cycles.host_nodes else ' (host)'}, {energy.cost:,.0f} µJ")
+        weights += f" in blocks of {block}" if block else ""
+        yield f"| `{name}` | {weights} | int8 | {' | '.join(cells)} |"
+
+
+TABLES = {"networks": network_rows, "machines": machine_rows, "sequences": sequence_rows}
 
 
 @cache

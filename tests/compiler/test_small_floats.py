@@ -11,19 +11,18 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tests.compiler.float_models import LARGEST, SUMMED, float_model, meaning
+from tests.compiler.pipelines import simplified
 from tests.rings import slow_beyond
 from tests.small_float_networks import LAYERS, codes_apart, layer_network, quantised_network, samples
 from tilewright.api import compile as compile_whole
 from tilewright.bundle.bundle import bundle_files
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.interpreter import run_graph
-from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.rules import RULES
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.simplify import simplify
 from tilewright.errors import InputError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.small_floats import BY_SHORT_NAME
@@ -108,7 +107,7 @@ def test_a_network_stays_near_the_file(weights: str) -> None:
 def test_every_level_computes_the_same() -> None:
     model, machine = quantised_network(weights="e4m3", activations="e4m3"), load_machine(MACHINE)
     x = {"x": samples(1, seed=9)[0]}
-    graph = simplify(import_onnx(model.SerializeToString()))
+    graph = simplified(model)
     nests = lower(graph, machine)
     expected = ReferenceEvaluator(model).run(None, x)[0]
     step = scale_of_output(model)
@@ -119,7 +118,7 @@ def test_every_level_computes_the_same() -> None:
 
 def test_nests_are_valid_and_their_text_says_all_of_them() -> None:
     model = quantised_network(weights="e4m3", activations="e4m3")
-    nests = lower(simplify(import_onnx(model.SerializeToString())), load_machine(MACHINE))
+    nests = lower(simplified(model), load_machine(MACHINE))
     assert [fault for rule in RULES for fault in rule.faults(nests)] == []
     text = print_nests(nests)
     assert print_nests(parse_nests(text)) == text and "nearest(" in text

@@ -38,8 +38,8 @@ from tilewright.compiler.lower.products import (
     integer_bias,
     lower_conv,
     requantised_sum,
-    require_few_bits,
 )
+from tilewright.compiler.lower.weight_types import require_few_bits
 from tilewright.compiler.nest.expressions import source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.numeric import Interval

@@ -25,14 +25,14 @@ from tilewright.compiler.lower.network import (
     whole,
     window_access,
 )
+from tilewright.compiler.lower.weight_types import require_few_bits
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.compiler.requantization import NumberFormat
 from tilewright.compiler.simplify.weights import ConstantTensor
 from tilewright.isa.language.expressions import Expr, make
-from tilewright.isa.language.numeric import FloatType, IntegerType, Interval, parse_integer_type
+from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
-from tilewright.isa.program.small_floats import SMALL_FLOATS, small_float_of
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 GATHERING = 3
@@ -202,29 +202,6 @@ def symmetric_weights(operator: Operator, network: LoweringNetwork) -> tuple[NDA
     zeros = np.array(weight_type.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
     scales = np.broadcast_to(np.array(weight_type.quantization.scales, np.float64), (values.shape[0],))
     return values - zeros if zeros.any() else values, scales
-
-
-def require_few_bits(operator: Operator, network: LoweringNetwork) -> None:
-    """Raise CompileError for weights of another kind than the machine's, which would be sums of hundreds of terms."""
-    name, held = operator.inputs[1], network.arithmetic.weight
-    dtype = network.graph.tensors[name].dtype
-    values = network.graph.constants[name].astype(np.int64)
-    if isinstance(held, FloatType):
-        if small_float_of(held).holds(values):
-            return
-        fact = f"its weights are {dtype}, and not all of them are numbers of {held}, which those of the machine are"
-        raise CompileError(operator, fact, expected=f"weights of {small_float_of(held).name}")
-    if parse_integer_type(dtype).bits <= max(held.bits, DEFAULT_TYPE.values.bits):
-        return
-    floats = next((each for each in SMALL_FLOATS.values() if each.holds(values)), None)
-    if floats is None:
-        raise CompileError(operator, f"its weights are {dtype}, and those of the machine are {held}")
-    raise CompileError(
-        operator,
-        f"its weights take {floats.name}, and those of the machine are {held}",
-        expected=f"a memory of {floats.short} for weights",
-        remedy="take a machine that has one, or integer weights",
-    )
 
 
 def weight_access(name: str, weights: NDArray[np.int64], group: int, network: LoweringNetwork) -> Access:

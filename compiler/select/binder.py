@@ -23,8 +23,8 @@ from tilewright.compiler.select.bindings import (
     TableBinding,
     TensorRead,
 )
+from tilewright.compiler.select.match import Match
 from tilewright.compiler.select.transfer import Transfers, home_of
-from tilewright.compiler.select.unify import Match
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import FloatType, IntegerType, Interval

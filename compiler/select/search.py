@@ -17,8 +17,9 @@ from tilewright.compiler.nest.space import NO_LOOP, LoopsOf, nest_space
 from tilewright.compiler.select.binder import Binder
 from tilewright.compiler.select.bindings import Binding, ConstantMatrix, Idle, TensorRead
 from tilewright.compiler.select.cover import operands_across_lanes
+from tilewright.compiler.select.match import Match
 from tilewright.compiler.select.transfer import Transfers
-from tilewright.compiler.select.unify import Match, Possible, Unifier
+from tilewright.compiler.select.unify import Possible, Unifier
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import ACROSS_LANES, Op

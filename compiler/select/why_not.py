@@ -12,10 +12,11 @@ from tilewright.compiler.nest.nest import Nest
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.diagonals import NestForm
 from tilewright.compiler.select.differences import difference, shown
+from tilewright.compiler.select.match import Match
 from tilewright.compiler.select.search import MATCHES_TRIED, CoverSearch, Pattern, computing_patterns
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.unbound import why_unbound
-from tilewright.compiler.select.unify import Match, Unifier
+from tilewright.compiler.select.unify import Unifier
 from tilewright.compiler.session import Session
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, OVER_WORDS, REDUCTIONS, Op, combining

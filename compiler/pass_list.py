@@ -53,7 +53,7 @@ class PassList:
 
 
 def chosen(text: str, standard: PassList) -> tuple[str, ...]:
-    """The names of a user's list: all in their order, `import,simplify,lower,…`, or those left out, `-fuse,-columns`.
+    """The names of a user's list: all in their order, `import,forms,simplify,…`, or those left out, `-fuse,-columns`.
 
     Raises CompileError for an unknown name, and for a list of both kinds.
     """

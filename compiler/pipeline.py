@@ -65,8 +65,8 @@ def compile_model(
     valid, needs what the machine cannot do, or does not fit; IsaError when the checker finds a fault.
     """
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-    own = (session or Session()).inner(MemoScope.PROGRAM)
-    return _compile(0, source, PassContext(machine, options or Options(), session=own), keeping(dump, keep))
+    with (session or Session()).inner(MemoScope.PROGRAM) as own:
+        return _compile(0, source, PassContext(machine, options or Options(), session=own), keeping(dump, keep))
 
 
 def cover_graph(

@@ -70,6 +70,14 @@ class Session:
     def __reduce__(self) -> tuple[type[Session], tuple[()]]:
         return Session, ()
 
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Forget all: what was found holds the session, too, and would stay until Python looks for such circles."""
+        self._found.clear()
+        self._weights.clear()
+
     def inner(self, scope: MemoScope) -> Session:
         """A session that is empty but for what serves more than a scope, which is that of this one."""
         return Session(scope, self)

@@ -19,7 +19,7 @@ from tilewright.compiler.partition.source import Source
 from tilewright.compiler.partition.worth import ONLY_MOVES, why_not_worth
 from tilewright.compiler.pipeline import Dump, Model, keeping
 from tilewright.compiler.running import Keep
-from tilewright.compiler.session import Session
+from tilewright.compiler.session import MemoScope, Session
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NetworkValue, NpuSegment, Partitioned, Segment
 from tilewright.isa.program.program import MODEL, Program
@@ -52,7 +52,8 @@ def compile_partitioned(
     found = session or Session()
 
     def make(source: Source, kept: Keep | None) -> Program | Partitioned:
-        made = _compile(source, machine, options, found, kept, host_floats, host)
+        with found.inner(MemoScope.PROGRAM) as own:
+            made = _compile(source, machine, options, own, kept, host_floats, host)
         remarks = remarks_of(source.model)
         for program in [made] if isinstance(made, Program) else made.programs:
             remarks |= remarks_on_weights(source.model, program)

@@ -14,7 +14,7 @@ from tilewright.compiler.partition.parts import Part, part_graph
 from tilewright.compiler.partition.source import Source
 from tilewright.compiler.pipeline import compile_covered, with_enough_room, without_room
 from tilewright.compiler.running import Keep
-from tilewright.compiler.session import MemoScope, MemoStage, Session
+from tilewright.compiler.session import MemoStage, Session
 from tilewright.compiler.simplify.steps import simplify_graph
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
@@ -32,7 +32,7 @@ class Programs:
         self.source = source
         self.machine = machine
         self._options = options
-        self._session = session.inner(MemoScope.PROGRAM)
+        self._session = session
         self._keeps_results = keeps_results
         self._results: dict[Part, list[tuple[str, Form | Options]]] = {}
 

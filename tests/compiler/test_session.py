@@ -82,6 +82,15 @@ def test_an_inner_session_holds_what_serves_no_more_than_its_scope(scope: MemoSc
     assert outer.inner(MemoScope.NETWORK).known(stage, "a") == (1 if scope is MemoScope.ALL else None)
 
 
+def test_what_is_left_is_forgotten() -> None:
+    outer = Session()
+    for scope in (MemoScope.PROGRAM, MemoScope.ALL):
+        stage = MemoStage[int](2, scope)
+        with outer.inner(MemoScope.PROGRAM) as inner:
+            inner.keep(stage, "a", 1)
+        assert inner.known(stage, "a") == outer.known(stage, "a") == (1 if scope is MemoScope.ALL else None)
+
+
 def test_stages_are_apart() -> None:
     session = Session()
     session.keep(STAGE, "a", 1)

@@ -84,7 +84,7 @@ Passes = Annotated[
     typer.Option(
         "--passes",
         metavar="LIST",
-        help="The passes that run, in this order: import,simplify,…; or those left out: -fuse,-columns. Each result is held against its level's rules.",  # noqa: E501
+        help="The passes that run, in this order: import,forms,…; or those left out: -fuse,-columns. Each result is held against its level's rules.",  # noqa: E501
     ),
 ]
 NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model if the machine cannot run all of its nodes.")]

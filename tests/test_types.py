@@ -149,6 +149,7 @@ def test_networks_are_the_simulators_on_the_hardware(name: str) -> None:
     assert_equal(narrow, jobs, range(len(jobs)))
 
 
+@pytest.mark.slow
 def test_the_array_of_narrow_types_alone_is_two_thirds_as_large() -> None:
     narrow, wide = (price_machine(load_machine(name)).unit("array").area_um2 for name in ("w4-only", "base16"))
     assert narrow <= 0.72 * wide

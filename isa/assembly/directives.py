@@ -21,7 +21,7 @@ from tilewright.isa.program.program import (
     require_scales,
 )
 from tilewright.isa.program.scales import Scales
-from tilewright.isa.program.stored_types import DEFAULT_TYPE, DTYPES, INTEGERS, STORED_TYPES, stored_type
+from tilewright.isa.program.stored_types import DEFAULT_TYPE, DTYPES, INTEGERS, stored_type
 from tilewright.isa.program.windows import Windows
 
 MAX_BYTES = 1 << 40
@@ -40,15 +40,15 @@ def read_directive(line: AssemblyLine, draft: Draft) -> None:
     """Read a line that begins with a directive, such as `.outputs 1024` or `.int32 1, 2`, into the draft."""
     directive = line.take()
     name = directive.text[1:]
-    structured = {m.name: m.element for m in draft.machine.memories.values() if m.element.fields}
+    memories = draft.machine.memories.values()
+    structured = {m.name: m.element for m in memories if m.element.fields}
     if name in _DIRECTIVES:
         _DIRECTIVES[name](line, draft)
     elif name in structured:
         _append(draft, _read_structure(line, structured[name], name), directive)
     else:
-        element = _plain_element(
-            directive, [*_DIRECTIVES, *structured, *dict.fromkeys(str(row.element) for row in STORED_TYPES.values())]
-        )
+        types = dict.fromkeys(str(m.element.type) for m in memories if m.element.type)
+        element = _plain_element(directive, [*_DIRECTIVES, *structured, *types])
         while not line.is_done:
             _append(draft, _read_values(line, element), directive)
             if not line.accept(","):

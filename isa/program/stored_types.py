@@ -99,9 +99,10 @@ DEFAULT_TYPE = STORED_TYPES["int8"]
 COMPUTED = tuple(name for name, row in STORED_TYPES.items() if row.is_computed)
 """Element types of activations and weights; the default comes first."""
 
-_INTEGERS = tuple(name for name in COMPUTED if not isinstance(STORED_TYPES[name].values, FloatType))
+COMPUTED_INTEGERS = tuple(name for name in COMPUTED if not isinstance(STORED_TYPES[name].values, FloatType))
+"""Those of them that are integers."""
 
-COMPUTED_NAMES = f"{', '.join(_INTEGERS[:-1])} or {_INTEGERS[-1]}"
+COMPUTED_NAMES = f"{', '.join(COMPUTED_INTEGERS[:-1])} or {COMPUTED_INTEGERS[-1]}"
 """Those of integers, as messages name them."""
 
 BYTES = tuple(name for name in COMPUTED if STORED_TYPES[name].element == DEFAULT_TYPE.element)

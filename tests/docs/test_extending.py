@@ -44,14 +44,9 @@ def anchor(title: str) -> str:
 WITH_HARDWARE = [title for title in EXAMPLES for block in shown(title) if any(map(is_slow, block.commands))]
 
 
-@pytest.mark.parametrize("title", EXAMPLES[:1])
-def test_the_example_works(title: str, tmp_path: Path, update_golden: bool) -> None:
-    follow(title, copied_tree(tmp_path), update_golden, is_fast=True)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("title", long_beyond(3, EXAMPLES[1:]))
-def test_the_other_examples_work(title: str, tmp_path: Path, update_golden: bool) -> None:
+@pytest.mark.parametrize("title", long_beyond(4, EXAMPLES))
+def test_the_example_works(title: str, tmp_path: Path, update_golden: bool) -> None:
     follow(title, copied_tree(tmp_path), update_golden, is_fast=True)
 
 

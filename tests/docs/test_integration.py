@@ -23,6 +23,7 @@ from tilewright.rtl.simulation.board import run_on_board
 PAGE = "docs/integration.md"
 
 
+@pytest.mark.slow
 def test_its_commands_print_what_it_shows(repository: Path, tmp_path: Path) -> None:
     tilewright = f'tilewright() {{ "{sys.executable}" -m tilewright "$@" > /dev/null; }}\n'
     environment = {**os.environ, "PYTHONPATH": str(repository), "LC_ALL": "C"}

@@ -12,6 +12,7 @@ import tilewright.isa.language.narrowing as narrowing
 import tilewright.isa.timing as timing
 import tilewright.rtl.datapath as rtl_datapath
 import tilewright.rtl.operators as rtl_operators
+import tilewright.rtl.shifts as rtl_shifts
 from tests.blocks import with_blocks
 from tests.engines import vector_of
 from tests.normalizing import NORMALIZING
@@ -97,7 +98,7 @@ def test_sees_a_word_of_a_block_that_is_taken_off(monkeypatch: pytest.MonkeyPatc
 
 
 def test_sees_leading_zeros_counted_in_a_narrower_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rtl_operators, "WORD_BITS", 32)
+    monkeypatch.setattr(rtl_shifts, "WORD_BITS", 32)
     assert proof_of("exponent", WITH_CLZ).counterexample.startswith("the value of clz(a): false")
 
 

@@ -107,7 +107,7 @@ OTHER_VALUES = {
     "tilewright/explain/report.py": "what explain says",
     "tilewright/commands/fpga.py": "the figures of a system on a board",
     "tilewright/commands/quantize.py": "the summary of quantize",
-    "tilewright/commands/mixed_weights.py": "the summary of quantize",
+    "tilewright/commands/mixed_types.py": "the summary of quantize",
     "codesign/price/report.py": "what price says",
     "codesign/price/measure_activity.py": "the images of a network",
     "tilewright/demo.py": "the images of a network",

@@ -40,7 +40,15 @@ def machine_id(machine: tuple[str, tuple[str, ...]]) -> str:
     return " ".join((machine[0], *machine[1]))
 
 
-@pytest.mark.parametrize("named", MACHINES, ids=machine_id)
+IN_THE_SLOW_RING = (("rect", ()), ("base16", ("rounding=up",)))
+"""Some ten seconds each."""
+
+
+@pytest.mark.parametrize(
+    "named",
+    [pytest.param(each, marks=[pytest.mark.slow] if each in IN_THE_SLOW_RING else []) for each in MACHINES],
+    ids=machine_id,
+)
 def test_equals_the_interpreter_on_every_instruction(named: tuple[str, tuple[str, ...]]) -> None:
     machine = load_machine(*named)
     for of in machine.formats.values():

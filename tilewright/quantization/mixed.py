@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from tilewright.quantization.mixed_types import Forms, Part, Types
+from tilewright.quantization.mixed_types import Forms, NarrowPart, Types
 from tilewright.quantization.samples import Samples
 from tilewright.quantization.tensors import Tensors
 
@@ -115,14 +115,14 @@ def mix(
 
 def _chosen(
     forms: Forms,
-    tried: Mapping[Part, _Alone],
+    tried: Mapping[NarrowPart, _NarrowAlone],
     is_allowed: Callable[[onnx.ModelProto], bool],
     cost: Cost,
     base: Taken,
     least: float,
-) -> list[Part]:
+) -> list[NarrowPart]:
     """The parts that become narrow, in turn. What takes nodes from the host has to do so beside those before it."""
-    chosen: list[Part] = []
+    chosen: list[NarrowPart] = []
     of_host = base.host_nodes
     for part in sorted(tried, key=lambda each: tried[each].order(least)):
         alone, model = tried[part], forms.with_narrow([*chosen, part])
@@ -136,7 +136,7 @@ def _chosen(
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone:
+class _NarrowAlone:
     """What one part does that alone has the narrow type."""
 
     noise: float
@@ -152,17 +152,17 @@ class _Alone:
         noise = max(self.noise - least, LEAST_NOISE)
         return -self.from_host / noise, -(self.saves or 0) / noise
 
-    def told(self, part: Part, name: str, least: float) -> MixedPart:
+    def told(self, part: NarrowPart, name: str, least: float) -> MixedPart:
         loses = 10 * math.log10(max(self.noise, LEAST_NOISE) / max(least, LEAST_NOISE))
         return MixedPart(part.nodes, name, self.saves, self.from_host, loses)
 
 
 def _alone(
     model: onnx.ModelProto, noise: Callable[[onnx.ModelProto], float], budget: NoiseBudget, base: Taken
-) -> _Alone:
+) -> _NarrowAlone:
     taken = budget.cost(model)
     saves = None if taken.host_nodes > base.host_nodes else base.cost - taken.cost
-    return _Alone(noise(model), saves, max(0, base.host_nodes - taken.host_nodes))
+    return _NarrowAlone(noise(model), saves, max(0, base.host_nodes - taken.host_nodes))
 
 
 def _decibel(noise: float) -> float | None:

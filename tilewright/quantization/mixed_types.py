@@ -32,7 +32,7 @@ class Types:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NarrowPart:
     """What gets a type: the weights of nodes that share them, or results that have one scale."""
 
     nodes: tuple[str, ...]  # that read the weights, or compute the results; an input of the network by its own name
@@ -55,11 +55,11 @@ class Forms:
         (wide, narrow), (fine, coarse) = types.weights, types.activations
         self._models, self._types = models, types
         base = models[narrow, fine]
-        self.weights = tuple(map(Part, _layers(base, models[wide, fine])))
+        self.weights = tuple(map(NarrowPart, _layers(base, models[wide, fine])))
         self.results = _results(base, models[narrow, coarse], dequantized_names(floats, base), alike)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[NarrowPart, ...]:
         return (*self.weights, *self.results)
 
     @property
@@ -67,7 +67,7 @@ class Forms:
         """The network of the narrow types alone."""
         return self._models[self._types.weights[1], self._types.activations[1]]
 
-    def with_narrow(self, chosen: Collection[Part]) -> onnx.ModelProto:
+    def with_narrow(self, chosen: Collection[NarrowPart]) -> onnx.ModelProto:
         """The network in which these parts have the narrow type, all others the wide one."""
         (wide, narrow), (fine, coarse) = self._types.weights, self._types.activations
         made = onnx.ModelProto()
@@ -110,7 +110,7 @@ def _results(
     coarse: onnx.ModelProto,
     names: Mapping[str, str],
     alike: Iterable[Collection[str]],
-) -> tuple[Part, ...]:
+) -> tuple[NarrowPart, ...]:
     """What has another type in the two networks, in the network's order; what has one scale, or has to have, is a part.
 
     `names` are tensors of the float network, and what they are behind DequantizeLinear.
@@ -131,7 +131,7 @@ def _results(
         if node.op_type == "Concat":
             together += _of_one_step(node, fine, of, found.keys())
     return tuple(
-        Part(tuple(dict.fromkeys(node for scale in found if scale in scales for node in found[scale])), scales)
+        NarrowPart(tuple(dict.fromkeys(node for scale in found if scale in scales for node in found[scale])), scales)
         for scales in _joined(together)
     )
 

@@ -12,7 +12,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files.whole import write_file
-from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, STORED_TYPES, WEIGHTS
+from tilewright.isa.program.stored_types import BYTES, COMPUTED_INTEGERS, DEFAULT_TYPE, STORED_TYPES, WEIGHTS
 from tilewright.quantization.attempt import CalibratedNetwork, Settings, calibrated
 from tilewright.quantization.blocks import SIZES
 from tilewright.quantization.chosen_masks import CHOICE
@@ -172,7 +172,7 @@ def _require_choice(weights: str, activations: str) -> None:
         types = _types(weights, activations)
         if len({*types.weights}) > 1 or len({*types.activations}) > 1:
             return
-    narrower, wider = ", ".join(WEIGHTS[1:]), ", ".join(name for name in COMPUTED if name not in BYTES)
+    narrower, wider = ", ".join(WEIGHTS[1:]), ", ".join(name for name in COMPUTED_INTEGERS if name not in BYTES)
     raise InputError(
         f"weights of {weights} and activations of {activations} leave no types to choose from; expected narrower "
         f"weights: {narrower}; or wider activations: {wider}"

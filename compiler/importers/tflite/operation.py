@@ -16,7 +16,7 @@ from tilewright.compiler.importers.tflite.layout import DimensionOrder
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Option, Quantized, TensorInfo
 from tilewright.compiler.importers.tflite.schema import enumerators
 from tilewright.compiler.importers.tflite.writer import OnnxWriter
-from tilewright.isa.program.stored_types import COMPUTED
+from tilewright.isa.program.stored_types import COMPUTED_INTEGERS
 
 Kind = TypeVar("Kind", int, float, bool)
 
@@ -26,7 +26,7 @@ LIMITS = {"NONE": None, "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1"
 SCALE_TOLERANCE = 1e-5
 """The relative difference up to which two scales of a file count as the same."""
 
-VALUE_TYPES = (*COMPUTED, "float32")
+VALUE_TYPES = (*COMPUTED_INTEGERS, "float32")
 """Element types of what a network computes; others are of shapes, axes and the like."""
 
 UNUSED = None
@@ -187,7 +187,7 @@ class TfliteOperation:
         for index in (*self.operator.inputs, *self.operator.outputs):
             if index is None or index in self.writer.constants and self.writer.constants[index].dtype == np.float32:
                 continue
-            if self.tensor(index).dtype.name in COMPUTED and self.tensor(index).quantized is None:
+            if self.tensor(index).dtype.name in COMPUTED_INTEGERS and self.tensor(index).quantized is None:
                 dtype = self.tensor(index).dtype.name
                 raise self.error(f"is {dtype} without a scale", index, expected="a quantised tensor")
 
@@ -208,7 +208,7 @@ class TfliteOperation:
         """All 8-bit operands and results have one scale and zero point."""
         operands = [index for index in self.operator.inputs if index is not None]
         indices = (*operands, *self.operator.outputs)
-        quantized = [index for index in indices if self.tensor(index).dtype.name in COMPUTED]
+        quantized = [index for index in indices if self.tensor(index).dtype.name in COMPUTED_INTEGERS]
         for index in quantized[1:]:
             first = self.tensor(quantized[0])
             if not _is_same(first.quantized, self.tensor(index).quantized):

@@ -12,7 +12,7 @@ from tilewright.compiler.importers.tflite.biases import write_bias
 from tilewright.compiler.importers.tflite.layout import DimensionOrder
 from tilewright.compiler.importers.tflite.operation import OperatorRow, TfliteOperation
 from tilewright.compiler.importers.tflite.windows import read_windows
-from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, SHORT
+from tilewright.isa.program.stored_types import BYTES, COMPUTED_INTEGERS, DEFAULT_TYPE, SHORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _weights(
 def _check_weights(operation: TfliteOperation, source: int, index: int) -> None:
     """Constants of 8 bits, of one type with an input of so many; a convolution's signed weights are symmetric."""
     info, given = operation.tensor(index), operation.tensor(source).dtype
-    if info.dtype.name in COMPUTED and info.dtype.name not in BYTES:
+    if info.dtype.name in COMPUTED_INTEGERS and info.dtype.name not in BYTES:
         raise operation.error(f"is {info.dtype.name}", index, expected=" or ".join(BYTES))
     is_narrow = info.dtype.name in SHORT and given.kind == "i"
     if given.itemsize == 1 and info.dtype.itemsize == 1 and info.dtype != given and not is_narrow:

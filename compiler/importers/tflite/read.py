@@ -28,7 +28,7 @@ from tilewright.compiler.importers.tflite.model import (
 from tilewright.compiler.importers.tflite.schema import LIST, count_slots, enumerator, fields_of
 from tilewright.compiler.importers.tflite.variables import CHANGING, resolve_variables
 from tilewright.isa.machine.memory import BYTE_BITS
-from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, SHORT, STORED_TYPES
+from tilewright.isa.program.stored_types import COMPUTED_INTEGERS, DEFAULT_TYPE, SHORT, STORED_TYPES
 
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of every TFLite file."""
@@ -136,7 +136,7 @@ class _TfliteReader:
         types = DTYPES if self._is_computed(root, tensor.Buffer()) else {**DTYPES, **PACKED}
         if kind not in types:
             raise CompileError(
-                str(info), f"element type {kind} has no lowering", expected=", ".join(map(str.upper, COMPUTED))
+                str(info), f"element type {kind} has no lowering", expected=", ".join(map(str.upper, COMPUTED_INTEGERS))
             )
         if tensor.Sparsity() is not None:
             raise CompileError(str(info), "is sparse", remedy="convert the network with dense weights")

@@ -22,7 +22,7 @@ from tilewright.compiler.importers.tflite.layout import DimensionOrder, keeps_or
 from tilewright.compiler.importers.tflite.model import Quantized, TensorInfo, TfliteModel
 from tilewright.compiler.importers.tflite.nodes import NodeWriter
 from tilewright.compiler.importers.tflite.states import StateTensor, given, remarks_of_states, results
-from tilewright.isa.program.stored_types import COMPUTED, COMPUTED_NAMES, SHORT
+from tilewright.isa.program.stored_types import COMPUTED_INTEGERS, COMPUTED_NAMES, SHORT
 
 STATE_TYPES = ("int16",)
 """More element types of what is kept from run to run."""
@@ -30,7 +30,7 @@ STATE_TYPES = ("int16",)
 PLAIN_TYPES = ("int32", "int64", "bool")
 """Element types of indices and conditions: without a scale, they mean the numbers that they are."""
 
-NUMBER_NAMES = ", ".join((*COMPUTED, *PLAIN_TYPES)) + " or float32"
+NUMBER_NAMES = ", ".join((*COMPUTED_INTEGERS, *PLAIN_TYPES)) + " or float32"
 """What may hold numbers, as messages name it."""
 
 PLAIN = Quantized((1.0,), (0,))
@@ -121,7 +121,7 @@ class OnnxWriter(NodeWriter):
     def numbers(self, index: int, dtype: np.dtype[Any], layout: DimensionOrder) -> str:
         """The numbers that a tensor holds, whatever scale they have, in another element type."""
         info, layout = self.tensor(index), self._normal(index, layout)
-        if info.dtype.name not in (*COMPUTED, *PLAIN_TYPES, "float32"):
+        if info.dtype.name not in (*COMPUTED_INTEGERS, *PLAIN_TYPES, "float32"):
             raise self.error(f"is {info.dtype.name}", index, expected=NUMBER_NAMES)
         if index in self.constants:
             order = to_stored(len(info.shape), layout)
@@ -132,9 +132,9 @@ class OnnxWriter(NodeWriter):
             value = self._moved(self._stored[index, layout.other], info, layout)
         else:
             raise self.error("is read before any operator has computed it", index)
-        if info.dtype.name in COMPUTED and dtype == np.float32:
+        if info.dtype.name in COMPUTED_INTEGERS and dtype == np.float32:
             return self.dequantize(value, PLAIN, info.dtype, None, info.name)
-        if info.dtype == np.float32 and dtype.name in COMPUTED:
+        if info.dtype == np.float32 and dtype.name in COMPUTED_INTEGERS:
             limits = np.iinfo(dtype)
             value = self.node("Clip", value, self.number(limits.min), self.number(limits.max))
         return self.node("Cast", value, to=helper.np_dtype_to_tensor_dtype(dtype))
@@ -161,7 +161,7 @@ class OnnxWriter(NodeWriter):
             return True
         if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
-        if info.dtype.name not in (*COMPUTED, *SHORT):
+        if info.dtype.name not in (*COMPUTED_INTEGERS, *SHORT):
             raise self.error(f"is {info.dtype.name}", index, expected=f"{COMPUTED_NAMES} (or float32)")
         return False
 
@@ -199,7 +199,7 @@ class OnnxWriter(NodeWriter):
 
     def cast(self, value: str, dtype: np.dtype[Any]) -> str:
         """The same numbers in another type; those of 8 bits are quantised where they are written."""
-        to = np.dtype(np.float32) if dtype.name in COMPUTED else dtype
+        to = np.dtype(np.float32) if dtype.name in COMPUTED_INTEGERS else dtype
         return self.node("Cast", value, to=helper.np_dtype_to_tensor_dtype(to))
 
     def dequantize(self, value: str, by: Quantized, dtype: np.dtype[Any], axis: int | None, base: str) -> str:
@@ -218,7 +218,7 @@ class OnnxWriter(NodeWriter):
     def write_numbers(self, index: int, value: str, layout: DimensionOrder) -> None:
         """A tensor of the file holds these numbers, which are of its type; they are in this layout."""
         info, layout = self.tensor(index), self._normal(index, layout)
-        if info.dtype.name not in (*COMPUTED, *PLAIN_TYPES, "float32"):
+        if info.dtype.name not in (*COMPUTED_INTEGERS, *PLAIN_TYPES, "float32"):
             raise self.error(f"is {info.dtype.name}", index, expected=NUMBER_NAMES)
         self._check_is_new(index)
         assert self._operator is not None
@@ -302,7 +302,7 @@ class OnnxWriter(NodeWriter):
         key = base, by, dtype.name
         if key not in self._scale_names:
             names = [self.constant(f"{base}:scale", np.asarray(scales))]
-            if dtype.name in COMPUTED:
+            if dtype.name in COMPUTED_INTEGERS:
                 names.append(self.constant(f"{base}:zero_point", np.asarray(zeros)))
             self._scale_names[key] = tuple(names)
         return self._scale_names[key]

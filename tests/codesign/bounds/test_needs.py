@@ -175,7 +175,7 @@ def test_a_defect_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_program_does_less_than_its_network_needs() -> None:
-    found = list(trials(range(4)))
+    found = list(trials(range(5)))
     _require(found)
     assert sum(each.bound > 0 for each in found) >= 2
 

@@ -20,7 +20,9 @@ def test_packs_fields_from_bit_0_on() -> None:
 
 def test_packs_a_tensor_with_its_lanes_innermost() -> None:
     values = np.arange(2 * 5 * 2 * 3).reshape(2, 5, 2, 3)
-    content = np.frombuffer(pack_tensor(values, DramLayout((2, 5, 2, 3), 4, 4)), np.int8).reshape(2, 2, 2, 3, 4)
+    content = np.frombuffer(pack_tensor(values, IntegerType(8, True), DramLayout((2, 5, 2, 3), 4, 4)), np.int8).reshape(
+        2, 2, 2, 3, 4
+    )
     for n, c, y, x in np.ndindex(2, 5, 2, 3):
         assert content[n, c // 4, y, x, c % 4] == values[n, c, y, x]
     assert not content[:, 1, :, :, 1:].any()

@@ -50,6 +50,7 @@ def test_a_machine_is_written_and_loads(tilewright: Command, model: Path, tmp_pa
     assert name in used
 
 
+@pytest.mark.slow
 def test_nothing_pays(tilewright: Command, tmp_path: Path) -> None:
     output = tmp_path / "none.yaml"
     ended = tilewright("specialise", MODEL, "--isa", "tiny8", "--area", "+0.5%", *QUICK, "-o", output)

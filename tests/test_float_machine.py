@@ -42,7 +42,7 @@ def test_the_simulator_is_the_hardware() -> None:
     assert_equal(machine(), random_jobs(machine(), range(12), 30), range(12))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_datapath_is_proved() -> None:
     refuted = [(proof.claim, proof.counterexample) for _, proof in datapath_proofs([machine()]) if not proof.holds]
     assert refuted == []

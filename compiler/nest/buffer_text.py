@@ -29,8 +29,8 @@ def print_memref(shape: tuple[int, ...], element_type: IntegerType) -> str:
 def parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
     _, shape, element = split_shaped_type(text)
     small = SMALL_FLOATS.get(NUMPY_NAMES.get(element, ""))
-    if small is not None and small.short in FLOAT_TYPES:
-        return shape, FLOAT_TYPES[small.short]
+    if small is not None and small.type in FLOAT_TYPES.values():
+        return shape, small.type
     match = re.fullmatch(r"(u?)i(\d+)", element)
     if match is None:
         raise CompileError(repr(text), expected="integer elements such as i8 or ui16")

@@ -13,30 +13,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.language.numeric import FloatType
+from tilewright.isa.language.numeric import FLOAT_TYPES, FloatType, nearest_code, steps
 
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
-    """A type of few bits: its name in numpy and in ONNX, and its numbers."""
+    """A type of few bits: what numpy and ONNX call it, and its codes, which the language of statements describes."""
 
     name: str
     onnx_name: str
-    short: str
-    bits: int
-    least_exponent: int  # its least positive value is two to the power of this
-    mantissa_bits: int
-    largest: int
+    type: FloatType
+
+    @property
+    def short(self) -> str:
+        """What options and elements of machines call it."""
+        return self.type.name
+
+    @property
+    def bits(self) -> int:
+        return self.type.bits
+
+    @property
+    def mantissa_bits(self) -> int:
+        return self.type.mantissa_bits
 
     @property
     def least(self) -> float:
         """The least positive value: what a step is."""
-        return float(2.0**self.least_exponent)
+        return 2.0**self.type.step_exponent
+
+    @property
+    def largest(self) -> float:
+        return self.greatest_steps * self.least
 
     @property
     def greatest_steps(self) -> int:
         """The greatest value, in steps."""
-        return int(self.largest / self.least)
+        return self.type.values.high
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -46,20 +59,20 @@ class SmallFloat:
         return np.dtype(getattr(ml_dtypes, self.name))
 
     def steps(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """The integers that finite codes are."""
-        return (values.astype(np.float64) / self.least).astype(np.int64)
+        """The integers that codes are, in an array of `dtype`."""
+        return steps(values.view(np.uint8), self.type)
 
     def values(self, steps: NDArray[Any]) -> NDArray[Any]:
-        """The codes of integers that it holds; inverse of `steps`."""
-        return (steps.astype(np.float64) * self.least).astype(np.float32).astype(self.dtype)
+        """The codes of integers that it holds, in an array of `dtype`; inverse of `steps`."""
+        return self.codes(steps).view(self.dtype)
 
     def codes(self, steps: NDArray[Any]) -> NDArray[np.uint8]:
         """The same as they are stored, a byte each."""
-        return self.values(np.asarray(steps)).view(np.uint8)
+        return nearest_code(steps, np.array(0), self.type).astype(np.uint8)
 
     def steps_of_codes(self, codes: NDArray[Any]) -> NDArray[np.int64]:
         """The integers that stored codes are."""
-        return self.steps(codes.astype(np.uint8).view(self.dtype))
+        return steps(codes.astype(np.uint8), self.type)
 
     def nearest(self, real: NDArray[Any]) -> NDArray[np.int64]:
         """The steps of the values nearest to real numbers, ties to the even code; saturated at both ends.
@@ -67,9 +80,9 @@ class SmallFloat:
         As QuantizeLinear with `saturate` does; infinities are the greatest values. Real numbers in units of the type.
         """
         _, exponents = np.frexp(np.clip(real, -self.largest, self.largest))
-        places = np.maximum(exponents - 1 - self.mantissa_bits, self.least_exponent)
+        places = np.maximum(exponents - 1 - self.mantissa_bits, self.type.step_exponent)
         rounded = np.ldexp(np.rint(np.ldexp(np.clip(real, -self.largest, self.largest), -places)), places)
-        return np.asarray(np.ldexp(rounded, -self.least_exponent), np.float64).astype(np.int64)
+        return np.asarray(np.ldexp(rounded, -self.type.step_exponent), np.float64).astype(np.int64)
 
     def holds(self, steps: NDArray[np.int64]) -> bool:
         """Whether all integers are finite values, in steps."""
@@ -79,18 +92,18 @@ class SmallFloat:
         return bool(np.array_equal(self.nearest(steps * self.least), steps))
 
 
+E5M2 = FloatType(8, False, "e5m2", mantissa_bits=2, greatest=0x7B, step_exponent=-16)
+"""What no machine has: its products would take twice the bits of those of E4M3."""
+
 SMALL_FLOATS: Mapping[str, SmallFloat] = {
     row.name: row
     for row in (
-        SmallFloat("float8_e4m3fn", "float8e4m3fn", "e4m3", 8, -9, 3, 448),
-        SmallFloat("float8_e5m2", "float8e5m2", "e5m2", 8, -16, 2, 57344),
-        SmallFloat("float4_e2m1fn", "float4e2m1", "e2m1", 4, -1, 1, 6),
+        SmallFloat("float8_e4m3fn", "float8e4m3fn", FLOAT_TYPES["e4m3"]),
+        SmallFloat("float8_e5m2", "float8e5m2", E5M2),
+        SmallFloat("float4_e2m1fn", "float4e2m1", FLOAT_TYPES["e2m1"]),
     )
 }
 """By numpy's name, which ml_dtypes gives."""
-
-E5M2 = FloatType(8, False, "e5m2", mantissa_bits=2, greatest=0x7B, step_exponent=-16)
-"""What no machine has: its products would take twice the bits of those of E4M3."""
 
 BY_SHORT_NAME: Mapping[str, SmallFloat] = {row.short: row for row in SMALL_FLOATS.values()}
 """By the names of options and of elements of machines."""

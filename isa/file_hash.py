@@ -19,6 +19,9 @@ MOST_BYTES = 1 << 24
 MOST_KNOWN = 20_000
 """So many files are remembered, of all versions of the code that ran here. A file takes some 130 bytes."""
 
+PLACE = "trees-1.json"
+"""The number goes up when a tree is told in another way."""
+
 _KNOWN = msgspec.json.Decoder(dict[str, str])
 
 
@@ -103,7 +106,4 @@ def _keep(known: dict[str, str]) -> None:
 
 
 def _place() -> Path:
-    return cache_folder() / "code" / "trees-1.json"
-
-
-"""The number goes up when a tree is told in another way."""
+    return cache_folder() / "code" / PLACE

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.isa.assembly.draft import Draft
 from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token
 from tilewright.isa.errors import IsaError, did_you_mean
-from tilewright.isa.language.numeric import FloatType, IntegerType, nearest_code, parse_type, steps
+from tilewright.isa.language.numeric import FloatType, IntegerType, parse_type
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import BYTE_BITS, Element, integer_element
 from tilewright.isa.program.images import require_images
@@ -21,6 +21,7 @@ from tilewright.isa.program.program import (
     require_scales,
 )
 from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.small_floats import small_float_of
 from tilewright.isa.program.stored_types import DEFAULT_TYPE, DTYPES, INTEGERS, stored_type
 from tilewright.isa.program.windows import Windows
 
@@ -31,9 +32,6 @@ TENSOR_PARTS = tuple(field.name for field in fields(Tensor) if field.name != "na
 """The properties of an input or output that its line gives, named as in `Tensor`."""
 
 MAX_WEIGHTS_BYTES = 1 << 30
-
-FRACTION = 1 << 20
-"""In such parts of a step is the number nearest to one that a type does not have looked for."""
 
 
 def read_directive(line: AssemblyLine, draft: Draft) -> None:
@@ -91,15 +89,12 @@ def _read_element(line: AssemblyLine, what: str, of: IntegerType) -> int:
     """An integer, or of a floating type the code of a number that it has."""
     if not isinstance(of, FloatType):
         return line.integer(what, of.interval.low, of.interval.high)
-    at = line.peek
+    at, small = line.peek, small_float_of(of)
     number = line.number(what)
-    step = 2.0**of.step_exponent
-    limited = max(of.values.low, min(of.values.high, number / step))
-    code = nearest_code(np.array(round(limited * FRACTION)), np.array(FRACTION.bit_length() - 1), of)
-    near = float(steps(code, of)) * step
-    if near != number:
-        raise LineFault(at.column, f"{what}: {at.text} is no number of {of}; the nearest is {near:g}")
-    return int(code)
+    near = small.nearest(np.array(number))
+    if near * small.least != number:
+        raise LineFault(at.column, f"{what}: {at.text} is no number of {of}; the nearest is {near * small.least:g}")
+    return int(small.codes(near))
 
 
 def _read_structure(line: AssemblyLine, element: Element, memory: str) -> bytes:

@@ -54,7 +54,6 @@ from tilewright.compiler.simplify.steps import SIMPLIFYING, GraphPass
 from tilewright.compiler.stripes.stripes import Recall, stripes
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +193,7 @@ def all_passes(cycles_of: CyclesOf) -> tuple[AnyPass, ...]:
             "ports", ORDERED_TILES, ORDERED_TILES,
             lambda ordered, at: ports(ordered, EFFORTS[at.options.effort].runs),
         ),
-        Pass(
-            "emit", ORDERED_TILES, INSTRUCTIONS,
-            lambda ordered, at: emit(
-                ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name}
-            ),
-        ),
+        Pass("emit", ORDERED_TILES, INSTRUCTIONS, lambda ordered, at: emit(ordered)),
     )  # fmt: skip
     return in_order((reading, *simplifying, *rows))
 

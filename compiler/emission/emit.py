@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tilewright.compiler.emission.load_plan import fills
-from tilewright.compiler.emission.placed import Placement, Waits
+from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.length import require_countable
 from tilewright.compiler.tile.program import TileProgram, engines, forms
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, InstructionFormat, make_instruction
 from tilewright.isa.machine.memory import DRAM, REGIONS
-from tilewright.isa.program.program import Layer, Program
+from tilewright.isa.program.program import MODEL, Layer, Program
 
 
-def emit(tiles: TileProgram, placement: Placement, waits: Waits, metadata: Mapping[str, str] | None = None) -> Program:
+def emit(ordered: OrderedTiles) -> Program:
     """The program; deterministic. Raises CompileError for a value that its field cannot hold."""
+    tiles = ordered.tiles
     require_countable(tiles)
     layers, of_operations = _layers(tiles)
     return Program(
         machine=tiles.machine,
-        instructions=_instructions(tiles, placement, waits),
+        instructions=_instructions(ordered),
         weights=tiles.weights,
-        workspace_bytes=placement.workspace_bytes,
+        workspace_bytes=ordered.placement.workspace_bytes,
         inputs=tiles.inputs,
         outputs=tiles.outputs,
         layers=layers,
         provenance=of_operations,
         input_bytes=tiles.input_bytes,
         output_bytes=tiles.output_bytes,
-        metadata=dict(metadata or {}),
+        metadata={**tiles.remarks, MODEL: tiles.name},
     )
 
 
-def _instructions(tiles: TileProgram, placement: Placement, waits: Waits) -> tuple[Instruction, ...]:
+def _instructions(ordered: OrderedTiles) -> tuple[Instruction, ...]:
     """One for each operation. Of those that differ only in bases, regions and waits all else is checked once."""
+    tiles, addresses = ordered.tiles, ordered.placement.addresses
     places = {mnemonic: _places(format) for mnemonic, format in tiles.machine.formats.items()}
     known: dict[int, Instruction] = {}  # by form
     found = []
-    steps = zip(tiles.operations, tiles.of_each(forms), waits, strict=True)
+    steps = zip(tiles.operations, tiles.of_each(forms), ordered.waits, strict=True)
     for index, (operation, form, wait) in enumerate(steps):
         values = {f"wait.{engine}": count for engine, count in wait.items()} if wait else {}
         for operand, base, region in places[operation.mnemonic]:
             buffer, offset = operation.bases[operand]
-            values[base] = placement.addresses[buffer] + offset
+            values[base] = addresses[buffer] + offset
             if region:
                 values[region] = REGIONS.index(tiles.buffers[buffer].place)
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.compiler.emission.kernels.last_touch import find_waits
-from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, Placement, Waits
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, Placement
 from tilewright.compiler.tile.accesses import Accesses, Integers, WordForms, engine_numbers, program_accesses
 from tilewright.compiler.tile.program import TileProgram
 
@@ -20,19 +20,15 @@ NOWHERE = -1
 
 
 def waits(placed: PlacedTiles) -> OrderedTiles:
-    """The tiles with the waits that keep their sequential meaning, as `compute_waits` finds them."""
-    return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
-
-
-def compute_waits(program: TileProgram, placement: Placement) -> Waits:
-    """The fewest wait counts, each as low as possible, that keep the sequential meaning.
+    """The tiles with the fewest wait counts, each as low as possible, that keep their sequential meaning.
 
     A wait is left out when what the instruction sees anyway implies it: its own engine's earlier instructions have
     started, so what they waited for has completed; and what a completed instruction waited for has completed too.
     """
+    program = placed.tiles
     accesses, count = program.of_order(program_accesses), len(program.operations)
     engine = engine_numbers(program)
-    place, first = _places(program, placement, accesses)
+    place, first = _places(program, placed.placement, accesses)
     first, form, forms = _in_units(accesses, place, first)
     rows, words = _rows(accesses, len(program.machine.engines), engine, place, first + forms.lengths[form])
     engines = program.machine.engines
@@ -54,7 +50,8 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
         np.zeros((count, len(engines)), np.int32),
         found,
     )
-    return tuple([{e: c for e, c in zip(engines, own, strict=True) if c} for own in found.tolist()])
+    of_operations = tuple([{e: c for e, c in zip(engines, own, strict=True) if c} for own in found.tolist()])
+    return OrderedTiles(program, placed.placement, of_operations)
 
 
 def _places(program: TileProgram, placement: Placement, accesses: Accesses) -> tuple[Integers, Integers]:

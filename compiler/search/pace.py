@@ -56,4 +56,4 @@ def _paces(machine: Machine) -> Iterator[tuple[Engine, int]]:
 
 
 def _cycles(ordered: OrderedTiles) -> int:
-    return exact_cycles(emit(ordered.tiles, ordered.placement, ordered.waits))
+    return exact_cycles(emit(ordered))

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.placed import OrderedTiles
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.errors import DoesNotFit
 from tilewright.compiler.search.finisher import run_of
 from tilewright.compiler.search.pace import pace
@@ -53,8 +53,7 @@ def _again(ordered: OrderedTiles, run: RunCounters, runs: int) -> Iterator[tuple
             return
         if placed.placement.addresses == ordered.placement.addresses:
             return
-        waits = compute_waits(placed.tiles, placed.placement)
-        ordered = pace(OrderedTiles(placed.tiles, placed.placement, waits))
+        ordered = pace(waits(placed))
         run = _run(ordered)
         yield ordered, run.cycles
 
@@ -64,4 +63,4 @@ def _port_cycles(run: RunCounters) -> int:
 
 
 def _run(ordered: OrderedTiles) -> RunCounters:
-    return run_of(emit(ordered.tiles, ordered.placement, ordered.waits))
+    return run_of(emit(ordered))

@@ -9,7 +9,7 @@ from tests.compiler.tile_programs import TileBuilder
 from tests.tilewright.command_line import Command, make_command
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program
 
@@ -26,6 +26,4 @@ def copy_program() -> Program:
     """x (int8 [1, 16, 6, 1]) → load → store → out0, on base16."""
     builder = TileBuilder(load_machine("base16"), np.random.default_rng(0))
     builder.store(builder.load_input())
-    tiles = builder.program()
-    placement = allocate(tiles).placement
-    return emit(tiles, placement, compute_waits(tiles, placement))
+    return emit(waits(allocate(builder.program())))

@@ -13,7 +13,7 @@ from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.arrangement import Arrangement, have_same_outline
 from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.emission.schedule import schedule
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.files.loader import load_machine
 
@@ -26,7 +26,7 @@ def tiles_for(machine: str, seed: int) -> TileProgram:
 
 def ordered(tiles: TileProgram, ahead: Ahead = EVERYTHING_AHEAD) -> OrderedTiles:
     placed = allocate(schedule(tiles, ahead))
-    return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
+    return waits(placed)
 
 
 def renamed(tiles: TileProgram, new: Callable[[str], str] = "other {}".format) -> TileProgram:

@@ -9,7 +9,7 @@ from tests.compiler.tile_programs import TileBuilder
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import place_regions
 from tilewright.simulator.cycles import simulate_cycles
@@ -20,8 +20,7 @@ CLOSE = 12
 
 def expect_close(build: TileBuilder, index: int) -> None:
     program = build.program()
-    placement = allocate(program).placement
-    binary = emit(program, placement, compute_waits(program, placement))
+    binary = emit(waits(allocate(program)))
     counters = simulate_cycles(binary, place_regions(binary.limits))
     took = int(counters.retired[index] - counters.started[index])
     assert abs(durations(program)[index].complete - took) <= CLOSE, took

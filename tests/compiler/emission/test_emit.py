@@ -10,7 +10,7 @@ import pytest
 from tests.compiler.tile_programs import TileBuilder
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.errors import CompileError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.memory import REGIONS
@@ -18,9 +18,7 @@ from tilewright.isa.program.program import Layer, Program
 
 
 def emitted(builder: TileBuilder) -> Program:
-    tiles = builder.program()
-    placement = allocate(tiles).placement
-    return emit(tiles, placement, compute_waits(tiles, placement))
+    return emit(waits(allocate(builder.program())))
 
 
 def builder() -> TileBuilder:
@@ -70,8 +68,7 @@ def test_layers_keep_their_nodes_and_products() -> None:
     tiles = build.program()
     (layer,) = tiles.layers
     tiles = replace(tiles, layers=(replace(layer, macs=42),))
-    placement = allocate(tiles).placement
-    program = emit(tiles, placement, compute_waits(tiles, placement))
+    program = emit(waits(allocate(tiles)))
     assert program.layers == (Layer("layer0", 0, ("node0",), 42),)
 
 
@@ -93,8 +90,8 @@ def test_a_value_that_its_field_cannot_hold_names_the_layer() -> None:
     tiles = build.program()
     wrong = tiles.operations[0]._replace(fields={**tiles.operations[0].fields, "value": 128})
     tiles = replace(tiles, operations=(wrong,))
-    placement = allocate(tiles).placement
+    ordered = waits(allocate(tiles))
     with pytest.raises(CompileError) as refused:
-        emit(tiles, placement, compute_waits(tiles, placement))
+        emit(ordered)
     message = "fill: value = 128 does not fit its 8 bits; expected -128 to 127"
     assert str(refused.value) == f"layer0: operation 0: {message}"

@@ -12,7 +12,7 @@ from tilewright.compiler.emission.lifetimes import buffer_lifetimes
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.emission.rules import PLACED_RULES
 from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.levels import ORDERED_TILES
 from tilewright.compiler.rules import BrokenRule, require
@@ -27,7 +27,7 @@ def placed(machine: str = "base16", seed: int = 0) -> PlacedTiles:
 
 def ordered(machine: str = "base16", seed: int = 0) -> OrderedTiles:
     before = placed(machine, seed)
-    return OrderedTiles(before.tiles, before.placement, compute_waits(before.tiles, before.placement))
+    return waits(before)
 
 
 @pytest.mark.parametrize("machine", ["base16", "tiny8", "rect"])

@@ -10,7 +10,7 @@ from tests.compiler.tile_programs import random_tiles
 from tests.engines import ENGINES
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.isa.check.checker import check
 from tilewright.isa.check.finding import FindingCode
 from tilewright.isa.check.footprint import footprint
@@ -24,8 +24,7 @@ def compiled(machine: str, seed: int, steps: int = 30) -> Program:
     # Small memories, so that words are used again and again.
     overrides = ["memories.act.kib=4", "memories.wgt.kib=4", "memories.acc.kib=4", "memories.par.kib=2"]
     tiles = random_tiles(load_machine(machine, overrides), seed, steps)
-    placement = allocate(tiles).placement
-    return emit(tiles, placement, compute_waits(tiles, placement))
+    return emit(waits(allocate(tiles)))
 
 
 def completed_before(program: Program) -> list[set[int]]:

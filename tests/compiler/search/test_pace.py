@@ -9,7 +9,7 @@ import pytest
 from tests.compiler.search.test_finisher import two_layers
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.placed import OrderedTiles
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.search import pace as pace_module
 from tilewright.compiler.search.pace import pace, paced
 from tilewright.compiler.tile.program import TileProgram, engines
@@ -19,7 +19,7 @@ from tilewright.isa.machine.machine import Machine
 def ordered(queue: int) -> OrderedTiles:
     tiles = two_layers()
     placed = allocate(replace(tiles, machine=with_queue(tiles.machine, queue)))
-    return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
+    return waits(placed)
 
 
 def with_queue(machine: Machine, depth: int) -> Machine:

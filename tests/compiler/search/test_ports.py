@@ -12,7 +12,7 @@ from tests.compiler.nests import network_for
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.emission.schedule import schedule
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.errors import DoesNotFit
 from tilewright.compiler.search import ports as ports_module
 from tilewright.compiler.search.finisher import run_of
@@ -28,7 +28,7 @@ from tilewright.isa.program.state import RunCounters
 
 def in_order(program: TileProgram, starts: object = None) -> OrderedTiles:
     placed = allocate(program, starts)  # type: ignore[arg-type]
-    return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
+    return waits(placed)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cycles(ordered: OrderedTiles) -> int:
-    return run_of(ports_module.emit(ordered.tiles, ordered.placement, ordered.waits)).cycles
+    return run_of(ports_module.emit(ordered)).cycles
 
 
 def noted(monkeypatch: pytest.MonkeyPatch, said: Iterator[int]) -> list[RunCounters]:
@@ -68,7 +68,7 @@ def test_takes_no_more_cycles_and_is_valid(crowded: OrderedTiles, monkeypatch: p
     found = ports(crowded, 4)
     assert cycles(found) <= cycles(crowded)
     assert found.tiles.operations == crowded.tiles.operations
-    require_valid(ports_module.emit(found.tiles, found.placement, found.waits))
+    require_valid(ports_module.emit(found))
 
 
 def test_each_run_says_where_buffers_are_in_the_next(crowded: OrderedTiles, monkeypatch: pytest.MonkeyPatch) -> None:

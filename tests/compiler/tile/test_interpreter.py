@@ -9,7 +9,7 @@ from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.schedule import schedule
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.interpreter import interpret_tiles
 from tilewright.compiler.tile.program import TileProgram
@@ -26,8 +26,7 @@ def random_inputs(tiles: TileProgram) -> bytes:
 
 def run_binary(tiles: TileProgram, inputs: bytes) -> bytes:
     """The outputs region after the oracle has run the emitted program."""
-    placement = allocate(tiles).placement
-    program = emit(tiles, placement, compute_waits(tiles, placement))
+    program = emit(waits(allocate(tiles)))
     bases = place_regions(program.limits)
     dram = np.zeros(dram_bytes(program.limits), np.uint8)
     for region, content in (("weights", program.weights), ("inputs", inputs)):

@@ -14,7 +14,7 @@ from tests.random_machines import random_machine
 from tests.rings import long_beyond, slow_beyond
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.emission.waits import waits
 from tilewright.compiler.errors import CompileError, DoesNotFit
 from tilewright.compiler.nest.nest import Access
 from tilewright.compiler.tile.program import TileProgram
@@ -27,8 +27,7 @@ OPTIONS = (TilingOptions(), TilingOptions(residency="none"), TilingOptions(0.25,
 
 def assert_checked(program: TileProgram) -> None:
     """The program's instructions pass the checker: nothing out of bounds, unwritten or raced."""
-    placement = allocate(program).placement
-    require_valid(emit(program, placement, compute_waits(program, placement)))
+    require_valid(emit(waits(allocate(program))))
 
 
 def residual_network(of: Machine) -> tuple[NetworkByHand, str]:

@@ -150,14 +150,12 @@ def test_bytes_may_stand_for_integers_of_four_bits() -> None:
 def small_program() -> Any:
     from tilewright.compiler.emission.allocate import allocate
     from tilewright.compiler.emission.emit import emit
-    from tilewright.compiler.emission.waits import compute_waits
+    from tilewright.compiler.emission.waits import waits
     from tilewright.isa.files.loader import load_machine
 
     builder = TileBuilder(load_machine("base16"), np.random.default_rng(0))
     builder.store(builder.load_input())
-    tiles = builder.program()
-    placement = allocate(tiles).placement
-    return emit(tiles, placement, compute_waits(tiles, placement))
+    return emit(waits(allocate(builder.program())))
 
 
 def test_outputs_of_int32_take_four_bytes_each() -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from tilewright.compiler.nest.nest import NestProgram
-from tilewright.compiler.session import MemoStage, SameObject, Session
+from tilewright.compiler.session import Session
 from tilewright.compiler.stripes.chain import Chain, chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
 from tilewright.compiler.stripes.proposal import POSSIBLE, StripeProposal, proposals
@@ -37,9 +37,6 @@ class MeasuredStripes:
     after: int | None = None
     stripes: Stripes | None = None
 
-
-_CHAINS = MemoStage[MeasuredStripes | None](1_000)
-"""By what chains look like; None where nothing seems worth trying."""
 
 Recall = Callable[[NestProgram, Callable[[], MeasuredStripes]], MeasuredStripes]
 """What was found of a chain before; what the second finds now, if nothing was."""
@@ -76,15 +73,14 @@ def measured(
     session: Session | None = None,
 ) -> Iterator[tuple[Chain, MeasuredStripes]]:
     """The chains that may gain by stripes, with what was found of each; those that look alike are measured once."""
-    session = session or Session()
+    here: dict[Hashable, MeasuredStripes | None] = {}  # None: nothing seems worth trying
     for chain in chains(program, machine.lanes):
         own = alone(chain)
-
-        def look_into(own: Chain = own) -> MeasuredStripes | None:
+        look = _look(own)
+        if look not in here:
             tried = worth_trying(own, machine, effort, session)
-            return recall(own.program, partial(_best_of, own, tried, measure)) if tried else None
-
-        found = session.memo(_CHAINS, (SameObject(machine), SameObject(recall), effort, _look(own)), look_into)
+            here[look] = recall(own.program, partial(_best_of, own, tried, measure)) if tried else None
+        found = here[look]
         if found is not None:
             yield chain, found
 

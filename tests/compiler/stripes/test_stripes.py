@@ -19,6 +19,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.search.known_chains import KnownChains
+from tilewright.compiler.session import Session
 from tilewright.compiler.stripes.chain import chains
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
 from tilewright.compiler.stripes.proposal import proposals
@@ -99,6 +100,13 @@ def test_edges_are_computed_again_where_no_instruction_copies() -> None:
     (chain,) = chains(before_stripes(MODEL, machine), machine.lanes)
     found = proposals(chain, machine)
     assert found and not any(proposal.stripes.copies_edges for proposal in found)
+
+
+def test_what_was_measured_in_one_way_is_measured_again_in_another() -> None:
+    program, session = before_stripes(MODEL, SMALL), Session()
+    for cycles in (20_000, 30_000):
+        ((_, found),) = measured(program, SMALL, lambda nests, cycles=cycles: cycles, session=session)  # type: ignore[misc]
+        assert found == MeasuredStripes(cycles)
 
 
 def test_stripes_that_save_little_are_not_worth_it() -> None:

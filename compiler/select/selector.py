@@ -22,7 +22,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import systolic_activations
 
 MOST_COVERS = 10_000
-"""So many covers of one machine are kept at most."""
+"""So many covers, of all machines together, are kept at most."""
 
 
 _MACHINES = MemoStage[tuple[Transfers, tuple[Pattern, ...]]](8, MemoScope.ALL)

@@ -25,6 +25,9 @@ Args = tuple[Expr, ...]
 Possible = dict[tuple[int, int], tuple[bool, Expr]]
 """Which parts of a statement may equal which expressions: by the part's `id`, and a number or an expression's `id`."""
 
+MOST_NUMBERS = 10_000
+"""So many answers about numbers are kept of an instruction at most; a network asks for some hundreds."""
+
 
 class Unifier:
     """Finds the matches of one instruction's statement; `constant_range` and `constant_value` know the constants.
@@ -90,6 +93,8 @@ class Unifier:
             root, self._root = self._root, None
             is_possible = next(self._compare(pattern, expr, ANYTHING, False), None) is not None
             self._root = root
+            if len(self._numbers) >= MOST_NUMBERS:
+                self._numbers.clear()
             found = known[key] = is_possible, expr
         return found[0]
 
@@ -111,13 +116,12 @@ class Unifier:
         value = self.constant_value(expr)
         if value is None:
             return
-        allowed, code = self._immediates[pattern.name], value
-        kind = self._kind(pattern)
-        if kind is not None:
-            if not small_float_of(kind).holds(np.array([value])):
+        kind, allowed = self._format.immediates[pattern.name], self._immediates[pattern.name]
+        if isinstance(kind, FloatType):
+            floats = small_float_of(kind)
+            if not floats.holds(np.array([value])):
                 return
-            code = int(small_float_of(kind).codes(np.array([value]))[0])
-        value = code
+            value = int(floats.codes(np.array([value]))[0])
         if not allowed.low <= value <= allowed.high:
             return
         if so_far.immediates.get(pattern.name, value) == value:
@@ -137,11 +141,6 @@ class Unifier:
         held = kind.values if isinstance(kind, FloatType) else pattern.range
         if held.contains(values) and so_far.operands.get(pattern.name, expr) == expr:
             yield so_far.with_operand(pattern.name, expr, is_reduced)
-
-    def _kind(self, immediate: Expr) -> FloatType | None:
-        """The type of floats that an immediate is a code of."""
-        kind = self._format.immediates[immediate.name]
-        return kind if isinstance(kind, FloatType) else None
 
     # -- floats of few bits --------------------------------------------------------------------------------------------
 

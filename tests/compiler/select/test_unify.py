@@ -6,6 +6,7 @@ import pytest
 
 from tests.compiler.machines import machine
 from tests.compiler.nests import clamp, source
+from tilewright.compiler.select import unify
 from tilewright.compiler.select.match import Match
 from tilewright.compiler.select.unify import Unifier
 from tilewright.isa.language.expressions import Expr, const, make
@@ -133,3 +134,14 @@ def test_what_is_known_of_an_expression_keeps_it() -> None:
     assert list(unifier.matches(expr))
     assert unifier._possible
     assert all(id(kept) == known for (_, known), (_, kept) in unifier._possible.items())
+
+
+def test_what_is_known_of_numbers_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session asks for as many numbers as all of its networks have together."""
+    monkeypatch.setattr(unify, "MOST_NUMBERS", 50)
+    numbers: unify.Possible = {}
+    for scale in range(1, 100):
+        expr = clamp(make(Op.ADD, rescaled(X, 4, scale, 15), const(-3)), -100, 90)
+        (match,) = Unifier(machine("base16").format("rescale"), constant_range, constant_value, numbers).matches(expr)
+        assert match.immediates["scale"] == scale
+        assert len(numbers) <= 50

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from tilewright.compiler.text.mlir import (
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_number, print_operation
+from tilewright.isa.program.stored_types import FLOATS
 
 DIALECT = "graph."
 ONNX = "onnx."
@@ -158,6 +160,9 @@ def _print_scales(quantization: Quantization, shape: tuple[int, ...], entries: l
 
 _QUANTIZED = re.compile(r"!quant\.uniform<([iu]\d+|f\dE\w+):f32(?::(\d+)|:\{([\d:, ]*)\})?,\s*([^<>]*)>")
 
+_FLOATS: Mapping[str, str] = {ELEMENTS[name]: name for name in FLOATS}
+"""Floats that a quantised tensor may hold, by their names in MLIR."""
+
 
 def parse_type(text: str) -> TensorType:
     """The inverse of `print_type`; raises CompileError for any other text."""
@@ -167,11 +172,9 @@ def parse_type(text: str) -> TensorType:
         if element not in NUMPY_NAMES:
             raise CompileError(fact=f"{text!r} is not a type of level 1: expected one of {', '.join(NUMPY_NAMES)}")
         return TensorType(NUMPY_NAMES[element], shape)
-    dtype = (
-        NUMPY_NAMES[match[1]]
-        if match[1].startswith("f")
-        else f"{'uint' if match[1][0] == 'u' else 'int'}{match[1][1:]}"
-    )
+    if match[1] not in _FLOATS and match[1].startswith("f"):
+        raise CompileError(fact=f"{text!r} is not a type of level 1: expected integers or {', '.join(_FLOATS)}")
+    dtype = _FLOATS.get(match[1]) or f"{'uint' if match[1][0] == 'u' else 'int'}{match[1][1:]}"
     try:
         axis, block = None if match[2] is None else int(match[2]), 0
         if match[3] is not None:

@@ -67,6 +67,7 @@ def test_types(of: TensorType, text: str) -> None:
         (('"graph.conv"', '"graph.add"'), "graph.add: expected 2 operands and one result"),
         (('name = "conv"', "name = 3"), "graph.conv: attribute name is 3; expected str"),
         (("!quant.uniform<i8:f32, ", "!quant.uniform<i8:f32, x"), "'tensor<1x3x8x8x!quant.uniform<i8:f32, x0.1"),
+        (("!quant.uniform<i8:f32, ", "!quant.uniform<f9E9M9:f32, "), "expected integers or f8E4M3FN, f4E2M1FN, f8E5M2"),
         (("(%x)", "(%z)"), "line 5: graph.quantize: %z is read before it is made"),
         (("xf32>", "xf31>"), "'tensor<1x3x8x8xf31>' is not a type of level 1: expected one of i1, i2, i4, i8"),
     ],

@@ -43,7 +43,6 @@ from tilewright.simulator.walks import (
     reordered,
     source_walk,
     walk_size,
-    without_reduced,
 )
 
 Step = Callable[[], None]
@@ -236,17 +235,17 @@ class PreparedProgram:
         format = instruction.format
         a, w, c = systolic_activations(format), systolic_weights(format), format.destination
         walks = {operand.name: walk_of(instruction, operand) for operand in (a, w, c)}
-        sums = AddressWalk(*without_reduced(instruction, walks[c.name]))
+        reduced, batch, tiles, vectors = loop_roles(instruction, a, w)
+        sums = reordered(walks[c.name], (*batch, *vectors, *tiles))
         if not sums.is_distinct(c.block) or self._may_feed_itself(walks, (a, w), c):
             return self._one_by_one(instruction)
         added = adds_product(format)
         if added is not None and may_meet_apart(walk_of(instruction, added), walks[c.name], added.memory == c.memory):
             return self._one_by_one(instruction)
-        reduced, batch, tiles, vectors = loop_roles(instruction, a, w)
         a_view = self._view(a, reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
         w_view = self._weights_view(walks[w.name], w, batch, reduced, tiles)
         rows_axis = len(batch) + len(reduced) if is_transposing(format) else None
-        c_view = self._view(c, reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
+        c_view = self._view(c, sums, c.block)
         kind = format.statement.expr.type
         assert kind is not None
         bound = _largest(a) * _largest(w) * w.block * walk_size(walks[a.name], reduced)

@@ -39,12 +39,6 @@ def feeds_itself(reads: AddressWalk, writes: AddressWalk, kept: int, block: int)
     return any(reads_its_writes(column, of_group) for column in reads.addresses().reshape(-1, inner).T)
 
 
-def without_reduced(instruction: Instruction, walk: AddressWalk) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Base, trips and strides of a walk along the loops that are no reduction."""
-    kept = [i for i, loop in enumerate(instruction.format.loops) if not loop.is_reduce]
-    return walk.base, tuple(walk.trips[i] for i in kept), tuple(walk.strides[i] for i in kept)
-
-
 def loop_roles(
     instruction: Instruction, a: Operand, w: Operand
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -170,34 +170,19 @@ def _exponentials(node: Expr) -> TableFormat | None:
 
 def _in_two_tables(node: Expr) -> Exponentials | None:
     match node:
-        case Expr(
-            op=Op.ROUND_SHIFT,
-            args=(
-                Expr(
-                    op=Op.MUL,
-                    args=(
-                        Expr(
-                            op=Op.LUT,
-                            range=values,
-                            args=(
-                                Expr(
-                                    op=Op.SHIFT_RIGHT,
-                                    args=(
-                                        Expr(op=Op.WRAP, type=IntegerType() as distance),
-                                        Expr(op=Op.CONST, value=below),
-                                    ),
-                                ),
-                            ),
-                        ),
-                        low,
-                    ),
-                ),
-                Expr(op=Op.CONST, value=shift),
-            ),
-        ):
-            table = _exponentials(low)
-            if table is not None and table.index.bits == below:
-                return TableFormat(type_of(values), distance), LowBits(table, shift)
+        case Expr(op=Op.ROUND_SHIFT, args=(Expr(op=Op.MUL, args=(high, low)), Expr(op=Op.CONST, value=shift))):
+            of_high, of_low = _of_high_bits(high), _exponentials(low)
+            if of_high is not None and of_low is not None and of_high[1] == of_low.index.bits:
+                return of_high[0], LowBits(of_low, shift)
+    return None
+
+
+def _of_high_bits(node: Expr) -> tuple[TableFormat, int] | None:
+    """A table of the bits of a distance above its lowest, and how many lie below."""
+    match node:
+        case Expr(op=Op.LUT, range=values, args=(Expr(op=Op.SHIFT_RIGHT, args=(distance, below)),)):
+            if distance.op is Op.WRAP and isinstance(distance.type, IntegerType) and below.op is Op.CONST:
+                return TableFormat(type_of(values), distance.type), below.value
     return None
 
 

@@ -15,8 +15,8 @@ _PLANNERS = MemoStage[Planner](1)
 
 def planner_of(selection: Selection, options: TilingOptions, session: Session) -> Planner:
     """A planner for a selection, that knows what the last one found if it was for the same selection."""
-    make = lambda: Planner(selection, options, session=session)  # noqa: E731
-    return session.memo(_PLANNERS, SameObject(selection), make).under(options)
+    planner = session.memo(_PLANNERS, SameObject(selection), lambda: Planner(selection, options, session=session))
+    return planner.under(options)
 
 
 def without_room(selection: Selection, session: Session | None = None) -> tuple[CompileError, ...]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import onnx
 
+from tilewright.compiler.importers.onnx_links import SMALL_FLOATS_BY_NAME
 from tilewright.isa.program.program import Program
-from tilewright.isa.program.small_floats import SMALL_FLOATS
 from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 from tilewright.isa.templates.systolic import systolic_weights
 
 BITS = {name: STORED_TYPES[name].values.bits for name in SHORT} | {
-    each.onnx_name: each.bits for each in SMALL_FLOATS.values()
+    name: each.bits for name, each in SMALL_FLOATS_BY_NAME.items()
 }
 """Types that a machine may have to widen, by their names in ONNX."""
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import BETWEEN, JOINED, Graph, Operator, TensorType, scales_of_parts, stored_shape
+from tilewright.compiler.graph.rules import WEIGHTED
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
 from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.lower.network import LoweringNetwork, identity_index, network_of, result_loops
@@ -25,8 +26,6 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Tensor
 from tilewright.isa.program.stored_types import COMPUTED, DEFAULT_TYPE, DTYPES, REALS, STORED_TYPES
 from tilewright.isa.program.windows import Windows
-
-PRODUCTS = ("conv", "conv_transpose")
 
 
 def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram:
@@ -63,7 +62,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
 
 def _require_computed(operator: Operator, network: LoweringNetwork) -> None:
     """Raise CompileError for an operand or result of a type that the machine's activations do not hold."""
-    weights = operator.inputs[1:] if operator.kind in PRODUCTS and network.floats is not None else ()
+    weights = operator.inputs[1:] if operator.kind in WEIGHTED and network.floats is not None else ()
     for name in (*operator.inputs, *operator.outputs):
         if name in weights:
             continue  # integers that are to be numbers of its floats: products look at their values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError, NotQuantized
 from tilewright.compiler.graph.graph import Graph, Operator
+from tilewright.compiler.graph.rules import WEIGHTED
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS, QUANTIZE_ONCE, QUANTIZED_IN_EACH_RUN
@@ -96,7 +97,7 @@ def _fault(operator: Operator, graph: Graph) -> CompileError | None:
     for position, name in enumerate(operator.inputs):
         if operator.kind == "concat" and name in graph.constants and graph.tensors[name].quantization is not None:
             continue
-        is_parameter = operator.kind in ("conv", "conv_transpose") and position > 0
+        is_parameter = operator.kind in WEIGHTED and position > 0
         if operator.kind in BINARY and _is_quantized_constant(name, graph):
             continue
         find = _parameter_fault if is_parameter else _activation_fault

@@ -16,7 +16,7 @@ from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.kinds import REORDERING
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
-from tilewright.isa.program.small_floats import SMALL_FLOATS, SmallFloat
+from tilewright.isa.program.small_floats import SMALL_FLOATS
 
 MONOTONE = ("reshape", "max_pool", "channel_max", "transpose", "take", "space_to_depth", "depth_to_space")
 """Operators that pick some of their input's elements, in an order that does not depend on the scale."""
@@ -228,29 +228,23 @@ def integer_limits(clamp: Operator, tensor_type: TensorType, low: int, high: int
     """
     assert tensor_type.quantization is not None
     meanings = zip(tensor_type.quantization.scales, tensor_type.quantization.zero_points, strict=True)
-    channels = [Quantization((scale,), (zero,)) for scale, zero in meanings]
-    least, most = (
-        {
-            quantized_value(clamp.attributes[name], channel, tensor_type.limits, SMALL_FLOATS.get(tensor_type.dtype))
-            for channel in channels
-        }
-        for name in LIMITS
-    )
+    channels = [replace(tensor_type, quantization=Quantization((scale,), (zero,))) for scale, zero in meanings]
+    least, most = ({quantized_value(clamp.attributes[name], channel) for channel in channels} for name in LIMITS)
     if len(least) > 1 or len(most) > 1:
         return None
     low = min(max(low, *least), *most)
     return {"low": low, "high": max(low, min(high, *most))}
 
 
-def quantized_value(
-    value: float, quantization: Quantization, limits: tuple[int, int], small: SmallFloat | None = None
-) -> int:
-    """As QuantizeLinear: divided in float32, ties to even, saturated; `small` is a type of floats of few bits."""
+def quantized_value(value: float, tensor_type: TensorType) -> int:
+    """As QuantizeLinear to a type of one scale: divided in float32, ties to even, saturated."""
+    quantization, small = tensor_type.quantization, SMALL_FLOATS.get(tensor_type.dtype)
+    assert quantization is not None
     with np.errstate(over="ignore"):
         steps = np.float32(value) / np.float32(quantization.scale)
     if small is not None:
         return int(small.nearest(np.asarray(steps * small.least)))
-    return int(saturated(np.float64(np.rint(steps) + quantization.zero_point), *limits))
+    return int(saturated(np.float64(np.rint(steps) + quantization.zero_point), *tensor_type.limits))
 
 
 INTEGER_RULES = {

@@ -23,7 +23,6 @@ from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.views import groups_of_four, joined_shape
 from tilewright.compiler.simplify.weights import constant_weights
-from tilewright.isa.program.small_floats import SMALL_FLOATS
 
 REPEATING = ("edge", "reflect", "wrap")
 """Modes that repeat elements of the operand."""
@@ -218,9 +217,7 @@ def quantize_before_pad(operator: Operator, view: GraphView) -> Replacement | No
     if before is None:
         return None
     tensor_type = view.type(operator.outputs[0])
-    assert tensor_type.quantization is not None
-    small = SMALL_FLOATS.get(tensor_type.dtype)
-    value = quantized_value(before.attributes["value"], tensor_type.quantization, tensor_type.limits, small)
+    value = quantized_value(before.attributes["value"], tensor_type)
     value = min(max(value, operator.attributes["low"]), operator.attributes["high"])
     return above(operator, replace(before, attributes={**before.attributes, "value": float(value)}), view)
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, DamagedModel
-from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, spread_scales
+from tilewright.compiler.graph.graph import Operator, Quantization, TensorType
+from tilewright.compiler.graph.interpreter import dequantize
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.isa.program.small_floats import SMALL_FLOATS
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
@@ -48,12 +49,10 @@ def dequantize_small_floats(
     """
     element = SMALL_FLOATS[value.dtype.name]
     require_no_zero(operator, element.name, quantization)
-    result = operator.outputs[0]
+    result, steps, factor = operator.outputs[0], element.steps(value), 1
     if not are_weights(result, view, (*PRODUCTS, "onnx.ConvTranspose")):
-        scales, _ = spread_scales(quantization, value.shape)
-        real = element.steps(value).astype(np.float32) * scales.astype(np.float32)
+        real = dequantize(steps, TensorType(element.name, value.shape, quantization))
         return Replacement(constants={result: real.astype(view.type(result).dtype)})
-    steps, factor = element.steps(value), 1
     if _held(steps) != DEFAULT_TYPE.name:
         factor = int(np.gcd.reduce(steps, axis=None))
         factor &= -factor

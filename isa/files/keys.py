@@ -88,57 +88,23 @@ MEMORY = KeyMapping(MEMORY_KEYS, exactly_one_of=("depth", "kib"))
 MOST_ROUND_SHIFT = 2
 """Registers between the six bits of a shift, at most."""
 
+STAGES = {
+    "memory_output": (1, "Registers behind each bank, before a word is chosen of those of several"),
+    "select": (1, "Registers in each port that reads banks, behind the choice of one, before its reader's own"),
+    "request": (1, "Registers before each bank, for what it reads and writes of what is asked for"),
+    "check": (1, "Registers between what walks through an instruction, checks included, and its accesses"),
+    "start": (1, "Cycles after an instruction's last access in which its engine takes no other"),
+    "table_output": (1, "Registers behind each memory of tables, before a lane computes with the element"),
+    "multiply": (2, "Registers of each product in the lanes of vector engines, beside the one that has its value"),
+    "round_shift": (MOST_ROUND_SHIFT, "Registers in the shifter of each round_shift in the lanes of vector engines"),
+    "mac": (1, "Registers of each product in systolic arrays, before it is added to the sum"),
+    "halt": (1, "Registers between run control and each unit: for what halts it, its faults and its counts"),
+}
+"""The fields of `Pipeline`: how many there are at most, and what they are."""
+
 PIPELINE_KEYS = {
-    "memory_output": Key(
-        WholeNumber(0, 1),
-        "Registers behind each bank, before a word is chosen of those of several; 0 if left out.",
-        is_needed=False,
-    ),
-    "select": Key(
-        WholeNumber(0, 1),
-        "Registers in each port that reads banks, behind the choice of one, before its reader's own; 0 if left out.",
-        is_needed=False,
-    ),
-    "request": Key(
-        WholeNumber(0, 1),
-        "Registers before each bank, for what it reads and writes of what is asked for; 0 if left out.",
-        is_needed=False,
-    ),
-    "check": Key(
-        WholeNumber(0, 1),
-        "Registers between what walks through an instruction, checks included, and its accesses; 0 if left out.",
-        is_needed=False,
-    ),
-    "start": Key(
-        WholeNumber(0, 1),
-        "Cycles after an instruction's last access in which its engine takes no other; 0 if left out.",
-        is_needed=False,
-    ),
-    "table_output": Key(
-        WholeNumber(0, 1),
-        "Registers behind each memory of tables, before a lane computes with the element; 0 if left out.",
-        is_needed=False,
-    ),
-    "multiply": Key(
-        WholeNumber(0, 2),
-        "Registers of each product in the lanes of vector engines, beside the one that has its value; 0 if left out.",
-        is_needed=False,
-    ),
-    "round_shift": Key(
-        WholeNumber(0, MOST_ROUND_SHIFT),
-        "Registers in the shifter of each round_shift in the lanes of vector engines; 0 if left out.",
-        is_needed=False,
-    ),
-    "mac": Key(
-        WholeNumber(0, 1),
-        "Registers of each product in systolic arrays, before it is added to the sum; 0 if left out.",
-        is_needed=False,
-    ),
-    "halt": Key(
-        WholeNumber(0, 1),
-        "Registers between run control and each unit: for what halts it, its faults and its counts; 0 if left out.",
-        is_needed=False,
-    ),
+    name: Key(WholeNumber(0, most), f"{about}; 0 if left out.", is_needed=False)
+    for name, (most, about) in STAGES.items()
 }
 
 ON_CHIP, OFF_CHIP = Words(excluded=(DRAM,)), Words((DRAM,), is_all=True)

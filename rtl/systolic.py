@@ -112,24 +112,28 @@ class SystolicArray(wiring.Component):
     def build_element(
         self, m: Module, r: int, c: int, activation: Value, weight: Value, above: Value, load: Value, swap: Value
     ) -> Signal:
-        """A processing element; returns its register: the sum of `above` and its product, both of the cycle before."""
+        """A processing element, which keeps its weight; returns the register of its sum."""
         shadow = Signal(weight.shape(), name=f"shadow_{r}_{c}", reset_less=True)
         active = Signal(weight.shape(), name=f"weight_{r}_{c}", reset_less=True)
-        total = Signal(integer_shape(self.partial_sum(r + 1)), name=f"sum_{r}_{c}", reset_less=True)
         with m.If(load):
             m.d.sync += shadow.eq(weight)
         with m.If(swap):
             m.d.sync += active.eq(shadow)
+        return self.build_sum(m, r, c, activation, active, above)
+
+    def build_sum(self, m: Module, r: int, c: int, activation: Value, weight: Value, above: Value) -> Signal:
+        """A multiply-add; returns its register: the sum of `above` and its product, both of the cycle before."""
+        total = Signal(integer_shape(self.partial_sum(r + 1)), name=f"sum_{r}_{c}", reset_less=True)
         name, registers = f"product_{r}_{c}", self.product_registers
         if isinstance(self.activation, FloatType) and isinstance(self.weight, FloatType):
             magnitude = Signal(self.product.high.bit_length(), name=f"magnitude_{r}_{c}")
             types = self.activation, self.weight
-            m.d.comb += magnitude.eq(magnitude_of_product(activation, active, *types, self.product))
-            is_negative = activation[self.activation.sign_bit] ^ active[self.weight.sign_bit]
+            m.d.comb += magnitude.eq(magnitude_of_product(activation, weight, *types, self.product))
+            is_negative = activation[self.activation.sign_bit] ^ weight[self.weight.sign_bit]
             product = delayed(m, magnitude, registers, name), delayed(m, is_negative, registers, f"{name}_is_negative")
             m.d.sync += total.eq(with_signed(above, *product))
         else:
-            m.d.sync += total.eq(above + delayed(m, activation * active, registers, name))
+            m.d.sync += total.eq(above + delayed(m, activation * weight, registers, name))
         return total
 
 

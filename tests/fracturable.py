@@ -46,22 +46,14 @@ class Halves(SystolicArray):
     def partial_sum(self, rows: int) -> Interval:
         return Interval(0, (1 << sum(self.widths(rows))) - 1)
 
-    def build_element(
-        self, m: Module, r: int, c: int, activation: Value, weight: Value, above: Value, load: Value, swap: Value
-    ) -> Signal:
-        shadow = Signal(weight.shape(), name=f"shadow_{r}_{c}", reset_less=True)
-        active = Signal(weight.shape(), name=f"weight_{r}_{c}", reset_less=True)
+    def build_sum(self, m: Module, r: int, c: int, activation: Value, weight: Value, above: Value) -> Signal:
         total = Signal(integer_shape(self.partial_sum(r + 1)), name=f"sum_{r}_{c}", reset_less=True)
-        with m.If(load):
-            m.d.sync += shadow.eq(weight)
-        with m.If(swap):
-            m.d.sync += active.eq(shadow)
         low, high = (signed(bits) for bits in self.widths(r + 1))
         before = self.widths(r)[0] if r else 0
         above_low, above_high = (above[:before].as_signed(), above[before:].as_signed()) if r else (0, 0)
         low_sum, high_sum = Signal(low, name=f"low_{r}_{c}"), Signal(high, name=f"high_{r}_{c}")
-        m.d.comb += low_sum.eq(above_low + activation * active[: self.LOW.bits].as_signed())
-        m.d.comb += high_sum.eq(above_high + activation * active[self.LOW.bits :].as_signed())
+        m.d.comb += low_sum.eq(above_low + activation * weight[: self.LOW.bits].as_signed())
+        m.d.comb += high_sum.eq(above_high + activation * weight[self.LOW.bits :].as_signed())
         m.d.sync += total.eq(Cat(low_sum, high_sum))
         return total
 

@@ -9,8 +9,8 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import next_start
 from tilewright.rtl.delay import delayed
+from tilewright.rtl.interfaces import takes_next
 from tilewright.rtl.runs import Bursts
 
 
@@ -22,9 +22,7 @@ def build_dma_start(
     `is_free`: what else must be. Returns that one starts in this cycle, and how many are started and not retired.
     """
     start, started = Signal(name="start"), Signal(range(contexts + 1), name="started")
-    is_addressed = ~bursts.is_active
-    if not next_start(engine.engine.pipeline):
-        is_addressed = is_addressed | (bursts.step & bursts.is_last)
+    is_addressed = takes_next(engine.engine, bursts.is_active, bursts.step & bursts.is_last)
     is_free = is_addressed if is_free is None else is_addressed & is_free
     m.d.comb += [
         engine.instruction.ready.eq(is_free & (started < contexts) & ~engine.halt),

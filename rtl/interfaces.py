@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import signed, unsigned
+from amaranth.hdl import Value, signed, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.timing import next_start
 from tilewright.rtl.kept_bits import KeptBits
 
 FAULT_ADDRESS_BITS = 64
@@ -114,6 +116,14 @@ class LookupSignature(Signature):
                 "data": In(unsigned(8 * memory.word_bytes)),
             }
         )
+
+
+def takes_next(engine: Engine, is_active: Value, ends: Value) -> Value:
+    """Whether an engine is free for an instruction: none is active, or in this cycle it does its last where it may.
+
+    With `pipeline.start` it may not: then the next one starts from registers.
+    """
+    return ~is_active if next_start(engine.pipeline) else ~is_active | ends
 
 
 def members_of(unit: wiring.Component) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from tilewright.isa.templates.systolic import (
     systolic_activations,
     systolic_weights,
 )
-from tilewright.isa.timing import memory_read, mma_read, mma_write, next_start
+from tilewright.isa.timing import memory_read, mma_read, mma_write
 from tilewright.rtl.arrays import array_names, element_of, plain_type, systolic_arrays, weight_elements
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.gating import clocked_in_flight, payload_domain, with_payload
-from tilewright.rtl.interfaces import Activity, engine_members, index_bits
+from tilewright.rtl.interfaces import Activity, engine_members, index_bits, takes_next
 from tilewright.rtl.layout import PLAIN, integer_shape, stored, word_layout
 from tilewright.rtl.mma_walkers import VectorIssuer, WeightReader
 from tilewright.rtl.outline import outlined
@@ -81,10 +81,10 @@ class MmaEngine(wiring.Component):
         is_of_vectors = delayed(m, vectors.fault, stages, "is_of_vectors")
         of_vectors = delayed(m, vectors.fault_address, stages, "vector_address")
         of_tiles = delayed(m, tiles.fault_address, stages, "row_address")
-        is_done = ~is_active | (vectors.issues_last & (~tiles.is_active | tiles.reads_last))
+        ends = vectors.issues_last & (~tiles.is_active | tiles.reads_last)
         m.d.comb += [
             is_active.eq(tiles.is_active | vectors.is_active),
-            self.instruction.ready.eq((~is_active if next_start(self.engine.pipeline) else is_done) & ~self.halt),
+            self.instruction.ready.eq(takes_next(self.engine, is_active, ends) & ~self.halt),
             self.fault.valid.eq(delayed(m, tiles.fault | vectors.fault, stages, "is_bad", False)),
             self.fault.payload.code.eq(FaultCode.ADDRESS),
             self.fault.payload.instruction.eq(index),

@@ -16,7 +16,7 @@ from tilewright.rtl.bus import BUFFERABLE, INCREMENTING, UNPRIVILEGED_DATA, WRIT
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo, ShownFifo
-from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
+from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits, takes_next
 from tilewright.rtl.nest import FormatWalk
 from tilewright.rtl.nest_ahead import ChipWalker, chip_walker, has_iteration
 from tilewright.rtl.outline import outlined
@@ -188,13 +188,13 @@ class Reader(wiring.Component):
         m.submodules.parts = parts = Fifo(StoredPart(self.bus_bytes), most)
         is_active, asks, ends_word = Signal(name="is_active"), Signal(name="asks"), Signal(name="ends_word")
         held = Signal(range(most + 1), name="held")
-        is_done, waits = ~is_active | (ends_word & walker.last), next_start(self.engine.pipeline)
+        ends = ends_word & walker.last
         m.d.comb += [
             asks.eq(has_iteration(walker, is_active) & (held < most) & ~self.halt),
             self.fault.eq(asks & walker.fault),
             self.fault_address.eq(walker.fault_address),
             self.is_refused.eq(asks & ~walker.fault & ~self.is_granted),
-            self.is_free.eq(~is_active if waits else is_done),
+            self.is_free.eq(takes_next(self.engine, is_active, ends)),
             walker.bits.eq(self.instruction.bits),
             walker.start.eq(self.start),
             walker.step.eq(ends_word),
@@ -202,7 +202,7 @@ class Reader(wiring.Component):
         comes = delayed(m, self.is_granted, self.read - 1, "granted", reset_less=False)
         m.d.sync += [held.eq(held + self.is_granted - self.moved), parts.input.valid.eq(comes)]
         self.build_parts(m, walker, asks, ends_word, parts.input.payload)
-        with m.If(is_done if waits else self.is_free):
+        with m.If(~is_active | ends if next_start(self.engine.pipeline) else self.is_free):
             m.d.sync += is_active.eq(self.start)
         with m.If(self.start):
             m.d.sync += self.reading.eq(self.instruction.index)

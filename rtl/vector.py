@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value, u
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-from tilewright.isa.machine.encoding import OPCODE, Operand
+from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Operand
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
@@ -19,7 +19,6 @@ from tilewright.isa.timing import (
     can_be_refused,
     format_stages,
     memory_read,
-    next_start,
     vec_operands,
     vec_results,
     vec_stages,
@@ -41,9 +40,10 @@ from tilewright.rtl.interfaces import (
     LookupSignature,
     engine_members,
     index_bits,
+    takes_next,
 )
 from tilewright.rtl.layout import immediate_places, immediates_layout, instruction_view
-from tilewright.rtl.nest import whole_walk
+from tilewright.rtl.nest import FormatWalk, whole_walk
 from tilewright.rtl.nest_ahead import ChipWalker, chip_walker, has_iteration
 from tilewright.rtl.outline import outlined
 from tilewright.rtl.parts import JoinedParts, build_part
@@ -87,11 +87,7 @@ class VectorEngine(wiring.Component):
         m = Module()
         if not self.formats:
             return m
-        walks = [
-            whole_walk(format, operands_by_slot(vector_walk(format).sources, format.destination))
-            for format in self.formats
-        ]
-        m.submodules.walker = walker = chip_walker(self.machine, walks)
+        m.submodules.walker = walker = chip_walker(self.machine, vector_walks(self.machine, self.engine))
         datapath = VectorDatapath(self.machine, self.engine)
         m.submodules.datapath = with_payload(self.machine, datapath)
         is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
@@ -117,9 +113,8 @@ class VectorEngine(wiring.Component):
         """Take an instruction when none is active or its last iteration issues; return its immediates in place."""
         starts, index = Signal(), Signal(index_bits(self.machine), reset_less=True)
         immediates, places = Signal(immediates_bits(self.formats), reset_less=True), immediate_places(self.formats)
-        is_done = ~is_active | (issues & walker.last)
         m.d.comb += [
-            self.instruction.ready.eq((~is_active if next_start(self.engine.pipeline) else is_done) & ~self.halt),
+            self.instruction.ready.eq(takes_next(self.engine, is_active, issues & walker.last) & ~self.halt),
             starts.eq(self.instruction.valid & self.instruction.ready),
             walker.bits.eq(self.instruction.payload.bits),
             walker.start.eq(starts),
@@ -370,6 +365,11 @@ def _slot_name(slot: int) -> str:
     return f"source{slot}"
 
 
-def operands_by_slot(sources: tuple[Operand, ...], destination: Operand) -> Mapping[str, Operand]:
-    """The operands of an instruction by the walker's slots."""
-    return {**{_slot_name(i): source for i, source in enumerate(sources)}, DESTINATION: destination}
+def vector_walks(machine: Machine, engine: Engine) -> list[FormatWalk]:
+    """What a vector engine walks of its instructions, a slot for each source and one for the destination."""
+    return [whole_walk(format, _operands_by_slot(format)) for format in machine.formats_of(engine)]
+
+
+def _operands_by_slot(format: InstructionFormat) -> Mapping[str, Operand]:
+    sources = {_slot_name(i): source for i, source in enumerate(vector_walk(format).sources)}
+    return {**sources, DESTINATION: format.destination}

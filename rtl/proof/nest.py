@@ -8,23 +8,15 @@ from tilewright.isa.machine.encoding import OPCODE, Loop
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
-from tilewright.isa.templates.vector_walk import PARTS, ROWS, vector_walk
-from tilewright.rtl.nest import FormatWalk, NestWalker, whole_walk
+from tilewright.isa.templates.vector_walk import PARTS, ROWS
+from tilewright.rtl.nest import FormatWalk, NestWalker
 from tilewright.rtl.proof.netlist import NetlistRun, SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if, signed
 from tilewright.rtl.proof.result import Claim, Goal, Subject
-from tilewright.rtl.vector import operands_by_slot
+from tilewright.rtl.vector import vector_walks
 
 SUMS = "all inputs, inductive"
 EXACT = "all inputs, inductive, steps from accesses inside"
-
-
-def vector_walks(machine: Machine, engine: Engine) -> list[FormatWalk]:
-    """What a vector engine walks of its instructions, a slot for each source and one for the destination."""
-    return [
-        whole_walk(format, operands_by_slot(vector_walk(format).sources, format.destination))
-        for format in machine.formats_of(engine)
-    ]
 
 
 def vector_addresses(machine: Machine, engine: Engine) -> Subject:

@@ -11,10 +11,11 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.rtl.nest import FormatWalk, NestWalker
 from tilewright.rtl.nest_ahead import ChipWalker, NestAhead
-from tilewright.rtl.proof.nest import in_one_bank, vector_walks, walker_claims
+from tilewright.rtl.proof.nest import in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import NetlistRun, SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Claim, Goal, Subject
+from tilewright.rtl.vector import vector_walks
 
 PLACES = ("current", "second")
 """Where an iteration is: that which is shown, and that behind it."""
@@ -41,6 +42,11 @@ def chip_walker_claims(walker: ChipWalker, whose: str, prefix: str) -> list[Clai
 def checks(walker: ChipWalker, nets: SubmoduleNets) -> list[z3.BoolRef]:
     """What is proved of the iterations that wait, for those who ask for what is shown: its checks are of its words."""
     return [_Ahead(walker, nets).are_checked(0)] if isinstance(walker, NestAhead) else []
+
+
+def order(walker: ChipWalker, nets: SubmoduleNets, cycle: int) -> list[z3.BoolRef]:
+    """What is proved of the places of iterations: a second one is behind a first one."""
+    return [_Ahead(walker, nets).is_filled_in_order(cycle)] if isinstance(walker, NestAhead) else []
 
 
 def walks(walker: ChipWalker, nets: SubmoduleNets, cycle: int) -> list[z3.BitVecRef]:

@@ -7,7 +7,7 @@ each unit is mapped with the least effort with which the clock is still reached.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from amaranth.hdl import Shape
@@ -74,52 +74,67 @@ def aimed(price: Price, target_mhz: float) -> Aim:
 
 NO_KEY = "no key of the machine's file"
 
-MULTIPLY = "pipeline.multiply: 1, which gives the choice of a product's factors a cycle of its own"
+STAGES: Mapping[str, tuple[int, str]] = {
+    "memory_output": (1, "gives a word a cycle of its own"),
+    "table_output": (1, "gives an element that is looked up a cycle of its own"),
+    "select": (1, "divides what chooses a word between the memory's ports and their readers"),
+    "halt": (1, "registers what run control tells each unit, and what that shows it"),
+    "mac": (1, "registers each product before it is added"),
+    "multiply": (1, "gives the choice of a product's factors a cycle of its own"),
+    "round_shift": (MOST_ROUND_SHIFT, "divides the shifter"),
+    "request": (1, "registers what each bank is asked for"),
+    "check": (1, "takes each iteration and its checks from registers"),
+    "start": (1, "lets no engine take an instruction in the cycle of its last access"),
+}
+"""By key of a machine's pipeline: how many stages shorten a path of logic, and what each does."""
 
-TABLE_OUTPUT = "pipeline.table_output: 1, which gives an element that is looked up a cycle of its own"
+OF_OPERATORS = {"mul": "multiply", "round_shift": "round_shift"}
+"""The keys for paths that end in an operator of a lane."""
 
 
 def remedy(machine: Machine, process: Process, unit: UnitClock, period: float) -> str:
     """What of a machine's file would shorten a path that takes longer than the period, in words."""
     name = unit.start.partition(".")[0]
-    if name in machine.memories and unit.start.endswith(" data"):
-        soonest = _soonest(machine, process, name)
-        if soonest > period:
-            return f"none: no macro gives a word within {period:.2f} ns; the soonest takes {soonest:.2f}"
-        if name in machine.table_memories:
-            return NO_KEY if machine.pipeline.table_output else TABLE_OUTPUT
-        if not machine.pipeline.memory_output:
-            return "pipeline.memory_output: 1, which gives a word a cycle of its own"
-        return f"more banks of {name}, which are smaller macros, or fewer readers of it"
-    if name in machine.memories and name not in machine.table_memories and not machine.pipeline.select:
-        return "pipeline.select: 1, which divides what chooses a word between the memory's ports and their readers"
-    if not machine.pipeline.halt and (unit.start == "running" or unit.unit in ("run control", "counters")):
-        return "pipeline.halt: 1, which registers what run control tells each unit, and what that shows it"
-    if unit.unit == ARRAY and not machine.pipeline.mac:
-        return "pipeline.mac: 1, which registers each product before it is added"
-    match operator_of(unit.end):
-        case "mul" if not machine.pipeline.multiply:
-            return MULTIPLY
-        case "round_shift" if machine.pipeline.round_shift < MOST_ROUND_SHIFT:
-            return f"pipeline.round_shift: {machine.pipeline.round_shift + 1}, which divides the shifter"
-    return _of_control(machine, name, unit.unit)
+    if name not in machine.memories or not unit.start.endswith(" data"):
+        return _first_of(_keys_for(machine, unit), machine, NO_KEY)
+    soonest = _soonest(machine, process, name)
+    if soonest > period:
+        return f"none: no macro gives a word within {period:.2f} ns; the soonest takes {soonest:.2f}"
+    if name in machine.table_memories:
+        return _first_of(["table_output"], machine, NO_KEY)
+    banks = f"more banks of {name}, which are smaller macros, or fewer readers of it"
+    return _first_of(["memory_output"], machine, banks)
 
 
-REQUEST = "pipeline.request: 1, which registers what each bank is asked for"
-CHECK = "pipeline.check: 1, which takes each iteration and its checks from registers"
-START = "pipeline.start: 1, which lets no engine take an instruction in the cycle of its last access"
+def _first_of(keys: Iterable[str], machine: Machine, otherwise: str) -> str:
+    """The first of some keys of the pipeline that has a stage to give, with what that does."""
+    for key in keys:
+        most, does = STAGES[key]
+        stages = getattr(machine.pipeline, key)
+        if stages < most:
+            return f"pipeline.{key}: {stages + 1}, which {does}"
+    return otherwise
 
 
-def _of_control(machine: Machine, begins: str, unit: str) -> str:
-    """What would shorten a path from what asks for memories, or from the instructions that wait, into a unit."""
-    pipeline, is_asked, dispatch = machine.pipeline, begins in machine.engines, UNITS["dispatch"]
-    if is_asked and unit.startswith(ARBITERS) and not pipeline.request:
-        return REQUEST
-    if unit.partition(" ")[0] not in machine.engines and unit != dispatch:
-        return NO_KEY
-    if is_asked and unit != dispatch and not pipeline.check:
-        return CHECK
-    return START if (is_asked or begins == "dispatch") and not pipeline.start else NO_KEY
+def _keys_for(machine: Machine, unit: UnitClock) -> Iterator[str]:
+    """The keys of the pipeline that divide a path of logic, the one that helps most first."""
+    begins = unit.start.partition(".")[0]
+    if begins in machine.memories and begins not in machine.table_memories:
+        yield "select"
+    if unit.start == "running" or unit.unit in ("run control", "counters"):
+        yield "halt"
+    if unit.unit == ARRAY:
+        yield "mac"
+    if (operator := operator_of(unit.end)) in OF_OPERATORS:
+        yield OF_OPERATORS[operator]
+    is_asked = begins in machine.engines  # of memories, by what walks an engine's instruction
+    if is_asked and unit.unit.startswith(ARBITERS):
+        yield "request"
+    is_in_engine = unit.unit.partition(" ")[0] in machine.engines
+    if is_asked and is_in_engine:
+        yield "check"
+    if (is_asked or begins == "dispatch") and (is_in_engine or unit.unit == UNITS["dispatch"]):
+        yield "start"
 
 
 def _macros(fastest: MachinePaths, machine: Machine, process: Process, period: float) -> tuple[HardwareChoices, Clock]:

@@ -12,6 +12,7 @@ from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.machine_keys import fault_of, kind_of_key
 from tilewright.codesign.explore.met import is_met_by_some, looked_at
 from tilewright.codesign.explore.space import SPECIALISED, TARGET, Axis, Constraint, Space, WeightedNetwork
+from tilewright.codesign.price.choice import MOST_MHZ
 from tilewright.codesign.specialise.share import EXPECTED, share_of
 from tilewright.compiler.search.effort import EFFORTS
 from tilewright.isa.errors import IsaError, did_you_mean, short
@@ -27,8 +28,11 @@ MOST_VALUES = 10_000
 MOST_CHARACTERS = 2_000
 """Of all constraints together: they are computed for every point."""
 
-MOST_MHZ = 100_000
-"""A clock that nothing reaches."""
+AXES = {
+    SPECIALISED: "is what the instructions of `specialise` are called",
+    TARGET: "is what a clock of `targets` is called",
+}
+"""Axes that are neither keys nor overlays, whose names no overlay can have."""
 
 EFFORT = WholeNumber(0, len(EFFORTS) - 1)
 
@@ -159,9 +163,8 @@ class SpaceReader:
             path = self._reader.word(child, f"overlays.{name}")
             if not path:
                 continue
-            if name == SPECIALISED:
-                fault = "is what the instructions of `specialise` are called; give it another name"
-                self._reader.complain(child.where, f"overlays.{name}", fault)
+            if name in AXES:
+                self._reader.complain(child.where, f"overlays.{name}", f"{AXES[name]}; give it another name")
                 continue
             try:
                 found.append(Axis(name, (0, 1), read_overlay(self._found(path))))

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from tilewright.codesign.price.corners import TYPICAL
 from tilewright.codesign.price.efforts import SMALLEST
 
+MOST_MHZ = 100_000
+"""More than any machine reaches: a cycle of ten picoseconds is shorter than what a flip-flop takes."""
+
 
 @dataclass(frozen=True)
 class HardwareChoices:

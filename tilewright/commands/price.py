@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,10 +103,12 @@ def _refuse_with_fpga(others: Mapping[str, object]) -> None:
 
 
 def _refuse_target(target: float | None, clock: bool) -> None:
+    from tilewright.codesign.price.choice import MOST_MHZ
+
     if target is not None and not clock:
         raise typer.BadParameter("--target needs --clock: it is the clock to aim at")
-    if target is not None and not 0 < target < math.inf:
-        raise typer.BadParameter(f"--target is {target:g}; expected MHz above 0")
+    if target is not None and not 0 < target <= MOST_MHZ:
+        raise typer.BadParameter(f"--target is {target:g}; expected MHz above 0, at most {MOST_MHZ:,}")
 
 
 def _refuse_without_fpga(place: bool, by_unit: bool) -> None:

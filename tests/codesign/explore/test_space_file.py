@@ -76,6 +76,12 @@ def test_a_target_that_is_no_clock_is_refused(folder: Path, values: str, fault: 
     assert faults(folder, text) == f"space.yaml:8:10: targets: {fault}"
 
 
+def test_no_overlay_is_called_as_what_points_aim_at(folder: Path) -> None:
+    text = GOOD.replace("  turbo: turbo.yaml", "  target_mhz: turbo.yaml")
+    fault = "overlays.target_mhz: is what a clock of `targets` is called; give it another name"
+    assert faults(folder, text) == f"space.yaml:7:15: {fault}"
+
+
 def test_an_engine_is_there_or_not(folder: Path) -> None:
     (folder / "two.yaml").write_text(
         "extends: tiny8\n"

@@ -241,8 +241,9 @@ def test_a_process_without_delays_has_no_clock(tilewright: Command, repository: 
     ("words", "message"),
     [
         (("--target", 300), "--target needs --clock: it is the clock to aim at"),
-        (("--clock", "--target", 0), "--target is 0; expected MHz above 0"),
-        (("--clock", "--target", "inf"), "--target is inf; expected MHz above 0"),
+        (("--clock", "--target", 0), "--target is 0; expected MHz above 0, at most 100,000"),
+        (("--clock", "--target", "inf"), "--target is inf; expected MHz above 0, at most 100,000"),
+        (("--clock", "--target", "1e9"), "--target is 1e+09; expected MHz above 0, at most 100,000"),
         (("--fpga", "ecp5", "--target", 300), "--fpga cannot go with --target: an FPGA has no cells of a process"),
     ],
 )

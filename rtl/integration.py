@@ -8,7 +8,7 @@ from importlib.metadata import version
 from textwrap import wrap
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.rtl.memory_wrappers import KINDS, WRAPPER
+from tilewright.rtl.memory_wrappers import KINDS
 from tilewright.rtl.origins import origins
 from tilewright.rtl.registers import register_map_markdown
 from tilewright.rtl.verilog import TOP, VerilogDesign
@@ -41,7 +41,7 @@ WAIVERS = {
 def head(machine: Machine, netlist: VerilogDesign) -> str:
     """Comments for the head of the top module's file: registers, then pins."""
     lines = [*register_map_markdown(machine).splitlines(), "", f"Pins of {netlist.top}:", "", *_pins(netlist), ""]
-    lines += [f"Block memories are instances of {_wrapper(netlist)}; a design may have that of another kind."]
+    lines += [f"Block memories are instances of {netlist.wrapper}; a design may have that of another kind."]
     return "".join(f"// {line}".rstrip() + "\n" for line in lines) + "\n"
 
 
@@ -54,10 +54,6 @@ def _pins(netlist: VerilogDesign) -> list[str]:
         if pattern.endswith("*"):
             lines += [f"    {way:6} {bits:7} {name}" for way, bits, name in declared if fnmatch(name, pattern)]
     return lines
-
-
-def _wrapper(netlist: VerilogDesign) -> str:
-    return f"{netlist.top.removesuffix('npu')}{WRAPPER}"
 
 
 def waivers() -> str:
@@ -78,7 +74,7 @@ def split_files(machine: Machine, netlist: VerilogDesign) -> dict[str, str]:
 
     The list names what a simulation takes: the top module first, and the wrapper with arrays.
     """
-    wrapper = _wrapper(netlist)
+    wrapper = netlist.wrapper
     files = {f"{name}.sv": text for name, text in _commented(machine, netlist).items()}
     files[f"{netlist.top}.sv"] = head(machine, netlist) + files[f"{netlist.top}.sv"]
     files |= {f"{kind}/{wrapper}.sv": netlist.wrappers[f"{wrapper}_{kind}.sv"] for kind in KINDS}
@@ -92,7 +88,7 @@ def core_file(machine: Machine, netlist: VerilogDesign) -> str:
 
     https://fusesoc.readthedocs.io/en/stable/ref/capi2.html
     """
-    wrapper, first = _wrapper(netlist), next(iter(KINDS))
+    wrapper, first = netlist.wrapper, next(iter(KINDS))
     modules = "".join(f"      - {name}.sv\n" for name in netlist.modules)
     wrappers = "".join(
         f"  {kind}:\n    files: [{kind}/{wrapper}.sv]\n    file_type: systemVerilogSource\n" for kind in KINDS
@@ -134,4 +130,4 @@ def _commented(machine: Machine, netlist: VerilogDesign) -> dict[str, str]:
 
 
 def _inferred(netlist: VerilogDesign) -> str:
-    return netlist.wrappers[f"{_wrapper(netlist)}_inferred.sv"]
+    return netlist.wrappers[f"{netlist.wrapper}_inferred.sv"]

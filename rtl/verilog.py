@@ -33,6 +33,15 @@ class VerilogDesign:
     def top(self) -> str:
         return next(iter(self.modules))
 
+    @property
+    def wrapper(self) -> str:
+        """The module that block memories are instances of."""
+        return f"{self.top.removesuffix(TOP)}{WRAPPER}"
+
+    def text(self, storage: str = "inferred") -> str:
+        """All of it as one text; its block memories are of a kind of `memory_wrappers.KINDS`."""
+        return "".join([*self.modules.values(), self.wrappers[f"{self.wrapper}_{storage}.sv"]])
+
 
 def netlist(machine: Machine, prefix: str = "") -> VerilogDesign:
     """The whole machine; all names of modules begin with the prefix, the top one is called PREFIXnpu.
@@ -52,9 +61,8 @@ def netlist(machine: Machine, prefix: str = "") -> VerilogDesign:
 
 
 def emit_verilog(machine: Machine, storage: str = "inferred") -> str:
-    """The whole machine as one text, top module `npu`; its block memories are of a kind of `memory_wrappers.KINDS`."""
-    made = netlist(machine)
-    return "".join([*made.modules.values(), made.wrappers[f"{WRAPPER}_{storage}.sv"]])
+    """The whole machine as one text, top module `npu`, as `VerilogDesign.text` gives it."""
+    return netlist(machine).text(storage)
 
 
 _BUS_PIN = re.compile(r"\b([ms]_axi\d*)__")

@@ -11,7 +11,7 @@ from tilewright.codesign.price.fpga import estimated_clock, made
 from tilewright.codesign.price.fpga_family import FAMILIES, Family, cells_of, family_of
 from tilewright.codesign.price.nextpnr import nextpnr_version
 from tilewright.isa.machine.machine import Machine
-from tilewright.rtl.verilog import TOP, emit_verilog
+from tilewright.rtl.verilog import TOP, netlist
 
 Cells = Mapping[str, int]
 """How many of each kind, by key of `Family.cells`."""
@@ -42,8 +42,8 @@ def clocks_by_unit(
     units, cells = _synthesised(machine, found)
     for module, contents in units.items():
         if "clk" in contents["ports"]:
-            netlist = json.dumps({"modules": {**cells, module: contents}})
-            yield _name(module), [estimated_clock(found, netlist, module, seed, options) for seed in seeds]
+            text = json.dumps({"modules": {**cells, module: contents}})
+            yield _name(module), [estimated_clock(found, text, module, seed, options) for seed in seeds]
 
 
 def units_table(report: Mapping[str, Any]) -> tuple[str, Sequence[str], Sequence[Sequence[Any]]]:
@@ -61,15 +61,14 @@ Modules = dict[str, Mapping[str, Any]]
 
 def _synthesised(machine: Machine, family: Family) -> tuple[Modules, Modules]:
     """The modules right below the top, each synthesised alone; and those of the family's cells."""
-    verilog = emit_verilog(machine, "fpga")
-    top = re.search(rf"^module {TOP}\b.*?^endmodule", verilog, re.MULTILINE | re.DOTALL)
-    modules = re.findall(rf"^  ({TOP}_\w+) \w+ ?\(", top[0] if top else "", re.MULTILINE)
+    design = netlist(machine)
+    modules = re.findall(rf"^  ({TOP}_\w+) \w+ ?\(", design.modules[TOP], re.MULTILINE)
     lines = ["read_verilog -sv in.v", "design -save whole"]
     for number, module in enumerate(modules):
         lines += ["design -load whole", f"{family.synthesise} -top {module}", f"design -save {number}"]
     # The last one is still there, and the cells with it.
     lines += [f"design -copy-from {number} -as {module} {module}" for number, module in enumerate(modules[:-1])]
-    whole = json.loads(made({"in.v": verilog}, "\n".join([*lines, "write_json out"])))["modules"]
+    whole = json.loads(made({"in.v": design.text("fpga")}, "\n".join([*lines, "write_json out"])))["modules"]
     return {module: whole.pop(module) for module in modules}, whole
 
 

@@ -13,23 +13,28 @@ from tilewright.codesign.price import fpga, fpga_pins, fpga_units
 from tilewright.codesign.price.fpga_family import family_of
 from tilewright.codesign.price.fpga_units import cells_by_unit, clocks_by_unit, units_table
 from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.memory_wrappers import wrapper_files
+from tilewright.rtl.verilog import VerilogDesign
 
-VERILOG = """\
-module npu_stage (input clk, input [4:0] d, output reg [4:0] q); always @(posedge clk) q <= d; endmodule
-module npu_gates_deep (input [1:0] a, output y); assign y = ^a; endmodule
-module npu_gates (input [1:0] a, output y); npu_gates_deep part(.a(a), .y(y)); endmodule
+TEXT = """\
 module npu(input clk, input [4:0] d, output [4:0] q, input [1:0] a, output y);
   npu_stage stage(.clk(clk), .d(d), .q(q));
   npu_gates gates(.a(a), .y(y));
 endmodule
+module npu_stage (input clk, input [4:0] d, output reg [4:0] q); always @(posedge clk) q <= d; endmodule
+module npu_gates_deep (input [1:0] a, output y); assign y = ^a; endmodule
+module npu_gates (input [1:0] a, output y); npu_gates_deep part(.a(a), .y(y)); endmodule
 """
+
+MODULES = {text.split("(")[0].strip(): f"module {text}" for text in TEXT.split("module ") if text}
 
 
 @pytest.fixture(autouse=True)
 def small_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two units stand for the hardware of any machine: five flip-flops, and a gate in a module of its own."""
     monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(fpga_units, "emit_verilog", lambda machine, storage: VERILOG)
+    design = VerilogDesign(MODULES, frozenset(), wrapper_files("", []))
+    monkeypatch.setattr(fpga_units, "netlist", lambda machine: design)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tilewright.codesign.points.machine import machine_key
+from tilewright.codesign.price.clock import Clock
 from tilewright.codesign.price.known_clock import known_clock
 from tilewright.codesign.price.price import Price, price_machine
 from tilewright.codesign.price.process import Process, load_process
@@ -71,20 +72,29 @@ def price_of(
     """
     process = process or load_process()
     price = price_machine(machine, process, like=like)
-    logic_um2 = price.logic_um2
     clock = known_clock(machine, process) if with_clock and target_mhz is None else None
+    return _priced(price, "fitted" if like is not None else "estimated", clock, target_mhz)
+
+
+def exact_price_of(machine: Machine, target_mhz: float | None = None) -> Priced:
+    """As `price_of`, with all logic synthesised, and no clock but of a machine that aims at one."""
+    return _priced(price_machine(machine, exact=True), "exact", None, target_mhz)
+
+
+def _priced(price: Price, basis: str, clock: Clock | None, target_mhz: float | None) -> Priced:
+    logic_um2 = price.logic_um2
     if target_mhz is not None:
         aim = aimed(price, target_mhz)
         price, logic_um2, clock = replace(price, memories=aim.memories), aim.logic_um2, aim.clock
     figures = MachineFigures(
-        machine=machine.name,
-        machine_key=machine_key(machine),
-        process=process.name,
+        machine=price.machine.name,
+        machine_key=machine_key(price.machine),
+        process=price.process.name,
         logic_mm2=logic_um2 / 1e6,
         memories_mm2=price.memories_um2 / 1e6,
         kge=price.gates(logic_um2) / 1000,
         flip_flops=sum(unit.flip_flops for unit in price.units),
-        basis="fitted" if like is not None else "estimated",
+        basis=basis,
         fitted_to=price.fitted_to,
         clock_ns=None if clock is None else clock.ns,
         clock_limit="" if clock is None else clock.units[0].unit,

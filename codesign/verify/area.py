@@ -6,9 +6,7 @@ from tilewright.codesign.errors import PriceError
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.study import Entry
 from tilewright.codesign.explore.totals import machine_figures
-from tilewright.codesign.points.machine import machine_key
-from tilewright.codesign.points.priced import MachineFigures
-from tilewright.codesign.price.price import Price, price_machine
+from tilewright.codesign.points.priced import exact_price_of
 from tilewright.codesign.verify.verdict import Verdict, fails, holds, not_done
 from tilewright.isa.machine.machine import Machine
 
@@ -16,10 +14,9 @@ from tilewright.isa.machine.machine import Machine
 def verify_area(space: Space, point: Point, entry: Entry, machine: Machine) -> Verdict:
     """Synthesise all logic; fails when a constraint that the study's figures meet is not met by the exact ones."""
     try:
-        price = price_machine(machine, exact=True)
+        exact = machine_figures(exact_price_of(machine, space.target_mhz(point)).figures)
     except PriceError as error:
         return not_done(str(error))
-    exact = machine_figures(_figures(price))
     known = {name: value for name, value in exact.items() if name != "clock_mhz"}
     names = {**space.names(point), **entry.figures, **known}
     text = f"{exact['logic_mm2']:.3g} mm² of logic, {_share(entry, exact['logic_mm2'] or 0.0)} the study's figure"
@@ -27,22 +24,6 @@ def verify_area(space: Space, point: Point, entry: Entry, machine: Machine) -> V
         if constraint.figures & known.keys() and not constraint.is_met(names):
             return fails(f"{text}: `{constraint.expression.text}` is not met")
     return holds(text)
-
-
-def _figures(price: Price) -> MachineFigures:
-    logic = price.logic_um2
-    return MachineFigures(
-        machine=price.machine.name,
-        machine_key=machine_key(price.machine),
-        process=price.process.name,
-        logic_mm2=logic / 1e6,
-        memories_mm2=price.memories_um2 / 1e6,
-        kge=price.gates(logic) / 1000,
-        flip_flops=sum(unit.flip_flops for unit in price.units),
-        basis="exact",
-        fitted_to=None,
-        clock_ns=None,
-    )
 
 
 def _share(entry: Entry, exact: float) -> str:

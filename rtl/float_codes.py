@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed, unsigned
 
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import FloatType, Interval
+from tilewright.isa.language.numeric import WORD_BITS, FloatType, Interval
 from tilewright.rtl.shifts import leading_zeros, shifted_right
 
 
@@ -94,7 +94,7 @@ def build_nearest(m: Module, x: Value, n: Value, node: Expr, code: Signal, stage
         is_negative.eq(Cat(x < 0 if is_signed else Const(0, 1), is_negative)),
     ]
     highest = Signal(signed(8), name=f"{name}_highest")  # the position of the first 1, less that of a first number's
-    m.d.comb += highest.eq(63 - of.mantissa_bits - leading_zeros(magnitude) - count)
+    m.d.comb += highest.eq(WORD_BITS - 1 - of.mantissa_bits - leading_zeros(magnitude) - count)
     doublings = register(range(most + 1), "doublings")
     shift = register(range(len(x) + (1 << len(n))), "shift")
     waiting = register(unsigned(len(x)), "waiting")

@@ -16,7 +16,7 @@ from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.kept import keeps_fields, restored
 from tilewright.rtl.proof.nest import in_one_bank
-from tilewright.rtl.proof.nest_ahead import checks, chip_walker_claims, order
+from tilewright.rtl.proof.nest_ahead import checks, chip_walker_claims, places_in_order
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
@@ -260,7 +260,7 @@ class _LoadEngine(DmaEngine):
             total = sum(map(one_if, others), waiting)
             started = nets.natural("started", cycle)
             bounded = z3.And(started == total, z3.ULE(started, self.engine.engine.dma.contexts))
-            return z3.And(bounded, *order(self.engine.packer.walker, nets.part("packer.walker"), cycle))
+            return z3.And(bounded, *places_in_order(self.engine.packer.walker, nets.part("packer.walker"), cycle))
 
         starts = nets.moves("instruction")
         taken, entry = nets.at("instruction__payload.bits"), nets.at("packing_queue.input__payload.bits")

@@ -44,7 +44,7 @@ def checks(walker: ChipWalker, nets: SubmoduleNets) -> list[z3.BoolRef]:
     return [_Ahead(walker, nets).are_checked(0)] if isinstance(walker, NestAhead) else []
 
 
-def order(walker: ChipWalker, nets: SubmoduleNets, cycle: int) -> list[z3.BoolRef]:
+def places_in_order(walker: ChipWalker, nets: SubmoduleNets, cycle: int) -> list[z3.BoolRef]:
     """What is proved of the places of iterations: a second one is behind a first one."""
     return [_Ahead(walker, nets).is_filled_in_order(cycle)] if isinstance(walker, NestAhead) else []
 

@@ -10,8 +10,7 @@ from tilewright.codesign.price.fpga import SEED, longest_path, made
 from tilewright.codesign.price.fpga_family import FAMILIES, cells_of, places_of
 from tilewright.codesign.price.fpga_pins import empty_luts
 from tilewright.isa.machine.machine import Machine
-from tilewright.rtl.memory_wrappers import WRAPPER
-from tilewright.rtl.verilog import netlist
+from tilewright.rtl.verilog import emit_verilog
 from tilewright.system.boards import Board
 from tilewright.system.firmware import compile_firmware, words_of
 from tilewright.system.flows import BoardFlow, flow_of
@@ -93,10 +92,8 @@ def board_system(machine: Machine, board: Board, clock_mhz: float, memory_bytes:
 
 def synthesised(machine: Machine, system: System, flow: BoardFlow) -> str:
     """The system in the cells of a family, as Yosys's JSON; kept in the cache."""
-    hardware = netlist(machine)
-    wrapper = next(text for name, text in hardware.wrappers.items() if name == f"{WRAPPER}_fpga.sv")
     files = {
-        "npu.sv": "\n".join([*hardware.modules.values(), wrapper]),
+        "npu.sv": emit_verilog(machine, "fpga"),
         f"{TOP}.v": system.verilog,
         **{path.name: path.read_text() for path in system.sources},
         **system.contents,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from tilewright.isa.program.small_floats import BY_SHORT_NAME
+from tilewright.quantization.constants import constants_of, dequantizers, drop_unread
 from tilewright.quantization.grids import Grid, grid_of
 from tilewright.quantization.known_blocks import Known, KnownBlocks
 from tilewright.quantization.moments import Moments
@@ -36,17 +37,15 @@ def in_blocks(
     """
     made = onnx.ModelProto()
     made.CopyFrom(quantized)
-    real = {tensor.name: tensor for tensor in floats.graph.initializer}
     before = {node.name: node for node in floats.graph.node}
-    constants = {tensor.name: tensor for tensor in made.graph.initializer}
-    dequantizers = {node.output[0]: node for node in made.graph.node if node.op_type == "DequantizeLinear"}
+    real, constants, readers = constants_of(floats), constants_of(made), dequantizers(made)
     done = set()
     for node in made.graph.node:
-        axis = summed_axis(node)
+        axis = _summed_axis(node)
         source = before.get(node.name)
-        if axis is None or source is None or source.input[1] not in real or node.input[1] not in dequantizers:
+        if axis is None or source is None or source.input[1] not in real or node.input[1] not in readers:
             continue
-        reader = dequantizers[node.input[1]]
+        reader = readers[node.input[1]]
         if source.input[1] in known:
             _write_known(reader, known[source.input[1]], made)
             done.add(reader.input[0])
@@ -96,7 +95,7 @@ def _factors(moments: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.linalg.cholesky((inverse + inverse.T) / 2).T, np.float64)
 
 
-def summed_axis(node: onnx.NodeProto) -> int | None:
+def _summed_axis(node: onnx.NodeProto) -> int | None:
     """The dimension of a matrix that a product sums over; None for other nodes."""
     if node.op_type == "MatMul":
         return 0
@@ -150,16 +149,3 @@ def _write_known(reader: onnx.NodeProto, blocks: KnownBlocks, model: onnx.ModelP
     reader.input[:] = [tensor.name for tensor in blocks.constants]
     del reader.attribute[:]
     reader.attribute.extend(blocks.attributes)
-
-
-def drop_unread(model: onnx.ModelProto) -> None:
-    """Remove constants that no node reads, such as zero points of what has none now."""
-    outputs = {value.name for value in model.graph.output}
-    inner = [
-        graph for node in model.graph.node for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)
-    ]
-    nodes = [*model.graph.node, *(node for graph in inner for node in graph.node)]
-    read = {name for node in nodes for name in node.input} | outputs
-    kept = [tensor for tensor in model.graph.initializer if tensor.name in read]
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(kept)

@@ -14,6 +14,7 @@ import onnx
 from onnx import numpy_helper
 
 from tilewright.compiler.importers.shapes import infer_shapes
+from tilewright.quantization.constants import constants_of, dequantizers
 from tilewright.quantization.narrow_weights import PRODUCTS
 from tilewright.quantization.qdq import dequantized_names
 
@@ -91,9 +92,9 @@ class Forms:
 
 def _layers(narrow: onnx.ModelProto, wide: onnx.ModelProto) -> list[tuple[str, ...]]:
     """The products whose weights have another type in the two networks; those that share weights are one layer."""
-    of, other = _constants(narrow), _constants(wide)
-    readers, before = _dequantizers(narrow), {node.name: node for node in wide.graph.node}
-    others, found = _dequantizers(wide), dict[str, list[str]]()
+    of, other = constants_of(narrow), constants_of(wide)
+    readers, before = dequantizers(narrow), {node.name: node for node in wide.graph.node}
+    others, found = dequantizers(wide), dict[str, list[str]]()
     for node in narrow.graph.node:
         if node.op_type not in PRODUCTS or node.name not in before:
             continue
@@ -115,7 +116,7 @@ def _results(
 
     `names` are tensors of the float network, and what they are behind DequantizeLinear.
     """
-    of, other, readers = _constants(fine), _constants(coarse), _dequantizers(fine)
+    of, other, readers = constants_of(fine), constants_of(coarse), dequantizers(fine)
     makers = {output: node.name for node in fine.graph.node for output in node.output}
     found: dict[str, dict[str, None]] = {}  # scale → nodes
     for node in fine.graph.node:
@@ -140,7 +141,7 @@ def _of_one_step(
     node: onnx.NodeProto, model: onnx.ModelProto, constants: Mapping[str, onnx.TensorProto], known: Collection[str]
 ) -> list[set[str]]:
     """The scales of what a Concat joins and of its result, those with the same value together."""
-    readers = _dequantizers(model)
+    readers = dequantizers(model)
     scales = {readers[name].input[1] for name in node.input if name in readers}
     scales |= {each.input[1] for each in model.graph.node if each.input[:1] == node.output[:1] and len(each.input) > 2}
     values: dict[bytes, set[str]] = {}
@@ -163,14 +164,14 @@ def _joined(sets: Iterable[Set[str]]) -> list[frozenset[str]]:
 
 def _products_reading(model: onnx.ModelProto, scales: Set[str]) -> list[str]:
     """The products whose first operand has one of these scales."""
-    readers = _dequantizers(model)
+    readers = dequantizers(model)
     products = [node for node in model.graph.node if node.op_type in PRODUCTS and node.input[0] in readers]
     return [node.name for node in products if readers[node.input[0]].input[1] in scales]
 
 
 def _take_steps(made: onnx.ModelProto, other: onnx.ModelProto, scales: Set[str]) -> None:
     """Take the scales and zero points of these results from another network."""
-    mine, theirs = _constants(made), _constants(other)
+    mine, theirs = constants_of(made), constants_of(other)
     for node in made.graph.node:
         if node.op_type == "QuantizeLinear" and node.input[1] in scales:
             for position in SCALE_AND_ZERO_POINT:
@@ -179,8 +180,8 @@ def _take_steps(made: onnx.ModelProto, other: onnx.ModelProto, scales: Set[str])
 
 def _take_operands(made: onnx.ModelProto, other: onnx.ModelProto, nodes: Set[str]) -> None:
     """Take the weights and biases of some products from another network."""
-    before, theirs = {node.name: node for node in other.graph.node}, _dequantizers(other)
-    new, readers = _constants(other), _dequantizers(made)
+    before, theirs = {node.name: node for node in other.graph.node}, dequantizers(other)
+    new, readers = constants_of(other), dequantizers(made)
     for node in made.graph.node:
         if node.name not in nodes or node.op_type not in PRODUCTS:
             continue
@@ -193,7 +194,7 @@ def _replace(
     reader: onnx.NodeProto, other: onnx.NodeProto, made: onnx.ModelProto, new: Mapping[str, onnx.TensorProto]
 ) -> None:
     """Let a DequantizeLinear of constants read what another one reads, which has constants of the same names."""
-    constants = _constants(made)
+    constants = constants_of(made)
     if reader.input[0] not in constants:
         return
     for name in other.input:
@@ -201,11 +202,3 @@ def _replace(
     reader.input[:] = other.input
     del reader.attribute[:]
     reader.attribute.extend(other.attribute)
-
-
-def _constants(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
-    return {tensor.name: tensor for tensor in model.graph.initializer}
-
-
-def _dequantizers(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
-    return {node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"}

@@ -15,7 +15,15 @@ from onnx import helper, numpy_helper
 
 from tilewright.compiler.importers.opsets import convert
 from tilewright.isa.program.small_floats import BY_SHORT_NAME, SMALL_FLOATS, SmallFloat
-from tilewright.quantization.blocks import constant_of, drop_unread, in_blocks, scales_of
+from tilewright.quantization.blocks import constant_of, in_blocks, scales_of
+from tilewright.quantization.constants import (
+    constants_of,
+    dequantized,
+    dequantizers,
+    drop_unread,
+    put_constants,
+    with_constants,
+)
 from tilewright.quantization.grids import grid_of
 from tilewright.quantization.known_blocks import Known
 from tilewright.quantization.moments import Moments
@@ -56,40 +64,15 @@ def in_small_floats(
 
 def with_float_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with floats in place of constants of few bits and their DequantizeLinear: ONNX Runtime has no E2M1."""
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    constants = constants_of(model)
     readers = [node for node in model.graph.node if _reads_small_floats(node, constants)]
-    if not readers:
-        return model
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    _replace(made, {node.output[0]: _dequantized(node, constants) for node in readers})
-    return made
+    return with_constants(model, {node.output[0]: dequantized(node, constants) for node in readers})
 
 
 def _reads_small_floats(node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> bool:
     if node.op_type != "DequantizeLinear" or node.input[0] not in constants:
         return False
     return numpy_helper.to_array(constants[node.input[0]]).dtype.name in SMALL_FLOATS
-
-
-def _dequantized(node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> np.ndarray:
-    said = {attribute.name: attribute.i for attribute in node.attribute}
-    codes, scales = (numpy_helper.to_array(constants[name]).astype(np.float32) for name in node.input[:2])
-    axis, block = said.get("axis", 1), said.get("block_size", 0)
-    if block:
-        scales = scales.repeat(block, axis).take(range(codes.shape[axis]), axis)
-    elif scales.size > 1:
-        scales = scales.reshape([-1 if each == axis % codes.ndim else 1 for each in range(codes.ndim)])
-    return np.asarray(codes * scales, np.float32)
-
-
-def _replace(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
-    """Constants in place of the nodes that give these tensors."""
-    kept = [node for node in model.graph.node if node.output[0] not in values]
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
-    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
-    drop_unread(model)
 
 
 # -- activations -------------------------------------------------------------------------------------------------------
@@ -136,12 +119,12 @@ def _with_float_constants(model: onnx.ModelProto, floats: onnx.ModelProto) -> No
         if node.op_type == "DequantizeLinear" and node.input[0] in constants and source in real:
             if node.output[0] not in weights:
                 values[node.output[0]] = real[source]
-    _replace(model, values)
+    put_constants(model, values)
 
 
 def _with_float_activations(model: onnx.ModelProto, element: SmallFloat) -> None:
     """Scales and zero points of the type, of the same ranges."""
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    constants = constants_of(model)
     changed = {}
     for pair in _pairs(model):
         scale, zero = pair[0].input[1:3]
@@ -162,9 +145,7 @@ def _with_float_activations(model: onnx.ModelProto, element: SmallFloat) -> None
 
 def _with_scales_of_channels(model: onnx.ModelProto, floats: onnx.ModelProto, weights: str) -> None:
     """The weights of products, each output channel with a scale."""
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    real = {tensor.name: tensor for tensor in floats.graph.initializer}
-    readers = {node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"}
+    constants, real, readers = constants_of(model), constants_of(floats), dequantizers(model)
     axes = dict(product_weights(floats.graph.node, real))
     before = {node.name: node for node in floats.graph.node}
     grid = grid_of(weights)

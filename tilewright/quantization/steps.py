@@ -10,6 +10,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from tilewright.quantization.constants import constants_of, dequantizers
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -28,8 +30,7 @@ class Steps:
 
 def steps_of(quantized: onnx.ModelProto, names: Mapping[str, str]) -> dict[str, Steps]:
     """The steps of tensors that are dequantised under these names, as far as they have one scale."""
-    constants = {tensor.name: tensor for tensor in quantized.graph.initializer}
-    makers = {node.output[0]: node for node in quantized.graph.node if node.op_type == "DequantizeLinear"}
+    constants, makers = constants_of(quantized), dequantizers(quantized)
     found = {}
     for tensor, name in names.items():
         node = makers.get(name)

@@ -42,6 +42,19 @@ CALIBRATION = 32
 """Images that the digits network is calibrated on."""
 
 
+def tables() -> list[list[str]]:
+    """The page's tables: of each the rows, without the two lines of its head."""
+    found: list[list[str]] = []
+    before = ""
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("|"):
+            if not before.startswith("|"):
+                found.append([])
+            found[-1].append(line)
+        before = line
+    return [rows[2:] for rows in found]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.types", description=__doc__)
     parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")

@@ -43,9 +43,10 @@ def test_an_error_is_found_once_and_raised_each_time() -> None:
         calls.append(0)
         raise CompileError("here", "something is wrong")
 
+    stage = MemoStage[int](2, weight=lambda number: number + 1)  # of a number, so of no error
     for _ in range(2):
         with pytest.raises(CompileError, match="here: something is wrong"):
-            session.memo(STAGE, "a", make)
+            session.memo(stage, "a", make)
     assert calls == [0]
 
 
@@ -62,6 +63,13 @@ def test_a_full_stage_begins_anew_or_keeps_what_it_has(renewed: bool, left: list
     for key in range(3):
         session.keep(stage, key, key)
     assert [session.known(stage, key) for key in range(3)] == left
+
+
+def test_a_stage_that_began_anew_has_as_much_room_as_at_first() -> None:
+    session = Session()
+    for key in range(4):
+        session.keep(STAGE, key, key)
+    assert [session.known(STAGE, key) for key in range(4)] == [None, None, 2, 3]
 
 
 def test_things_have_weights() -> None:
@@ -91,6 +99,14 @@ def test_what_is_left_is_forgotten() -> None:
         assert inner.known(stage, "a") == outer.known(stage, "a") == (1 if scope is MemoScope.ALL else None)
 
 
+def test_a_session_that_was_left_has_all_its_room() -> None:
+    session, stage = Session(), MemoStage[int](1, renewed=False)
+    for key in range(2):
+        with session:
+            session.keep(stage, key, key)
+            assert session.known(stage, key) == key
+
+
 def test_stages_are_apart() -> None:
     session = Session()
     session.keep(STAGE, "a", 1)
@@ -103,7 +119,9 @@ def test_the_same_object_is_not_an_equal_one() -> None:
     assert len({SameObject(one), SameObject(one), SameObject(other)}) == 2
 
 
-def test_a_copy_in_another_process_is_empty() -> None:
+def test_what_is_sent_to_another_process_is_an_empty_session() -> None:
+    """A stage is another one there, so that asking a copy for what was kept would tell nothing."""
     session = Session()
     session.keep(STAGE, "a", 1)
-    assert pickle.loads(pickle.dumps(session)).known(STAGE, "a") is None
+    assert pickle.dumps(session) == pickle.dumps(Session())
+    assert isinstance(pickle.loads(pickle.dumps(session)), Session)

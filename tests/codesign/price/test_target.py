@@ -124,8 +124,14 @@ def test_asks_for_a_register_behind_tables_once() -> None:
     assert target.remedy(later, PROCESS, table, 3.5) == "no key of the machine's file"
 
 
+def test_asks_for_no_choice_of_a_word_behind_tables() -> None:
+    """Each lane has a table of its own: no ports and readers lie between."""
+    assert target.remedy(MACHINE, PROCESS, UnitClock("vec", 3.9, "lut.lane0.word", "end", ""), 3.5) == NONE
+
+
 def test_asks_for_registers_in_run_control_once() -> None:
-    units = [UnitClock(unit, 3.9, start, "end", "") for unit, start in (("load", "running"), ("counters", "store.of"))]
+    places = ("load", "running"), ("counters", "store.of"), ("run control", "store.of")
+    units = [UnitClock(unit, 3.9, start, "end", "") for unit, start in places]
     later = load_machine("base16-1p", ["pipeline.halt=1"])
     before, after = ({target.remedy(machine, PROCESS, unit, 3.5) for unit in units} for machine in (MACHINE, later))
     assert [each.partition(",")[0] for each in before] == ["pipeline.halt: 1"]

@@ -26,8 +26,9 @@ from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.isa.program.small_floats import BY_SHORT_NAME
-from tilewright.isa.program.stored_types import BYTES, COMPUTED, DEFAULT_TYPE, FLOATS, STORED_TYPES
+from tilewright.isa.program.stored_types import BYTES, COMPUTED_INTEGERS, DEFAULT_TYPE, STORED_TYPES
 from tilewright.quantization.blocks import in_blocks
+from tilewright.quantization.constants import constants_of
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.known_blocks import Known
 from tilewright.quantization.moments import Moments
@@ -35,9 +36,9 @@ from tilewright.quantization.narrow_weights import PRODUCTS, limit_weights, prod
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.silent import silent
 from tilewright.quantization.small_floats import ACTIVATIONS as SMALL_ACTIVATIONS
-from tilewright.quantization.small_floats import in_small_floats
+from tilewright.quantization.small_floats import LIMITING, in_small_floats
 
-ACTIVATIONS = (*(name for name in COMPUTED if name not in FLOATS), *SMALL_ACTIVATIONS)
+ACTIVATIONS = (*COMPUTED_INTEGERS, *SMALL_ACTIVATIONS)
 
 OPERATORS = frozenset(
     kind.removeprefix("onnx.") for kind in (*CANONICALIZE, *BINARY_RULES) if kind not in QUANTIZERS and "onnx." in kind
@@ -57,9 +58,6 @@ PICKS: frozenset[str] = frozenset(
     ("DepthToSpace", "Expand", "GlobalMaxPool", "ReduceMax", "ReduceMin", "SpaceToDepth", "Tile")
 )
 """Operators that only pick elements of their operand, but whose result ONNX Runtime gives a scale of its own."""
-
-REMOVABLE = ("Relu", "Clip")
-"""Operators that the quantiser replaces by the range of the operator before."""
 
 SAME_SCALE_MODES = ("reflect", "edge", "wrap")
 """Modes in which the result of Pad holds only values of its operand."""
@@ -85,60 +83,81 @@ def quantize_model(
 
     Raises CompileError for one that has nothing to quantise.
     """
-    from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, TensorData, TensorsData
-
     if (block or known or not {activations, weights} <= {*BYTES}) and opset_of(model) < WRITTEN_OPSET:
         model = convert(model, name, WRITTEN_OPSET)  # the first that has other types, and blocks
-    before, meant = model, (activations, weights)
-    activations, weights = (DEFAULT_TYPE.name if each in BY_SHORT_NAME else each for each in meant)
+    integers, of_weights = (DEFAULT_TYPE.name if each in BY_SHORT_NAME else each for each in (activations, weights))
+    with silent():  # the quantiser's advice does not apply here
+        try:
+            made = _in_integers(model, ranges, integers, of_weights, name, kept, activations in BY_SHORT_NAME)
+            if not {activations, weights}.isdisjoint(BY_SHORT_NAME):
+                made = in_small_floats(made, model, activations, weights, block, read, known, name)
+            elif block or known:
+                made = in_blocks(made, model, weights, block, read, known)
+            return _finished(made)
+        except CompileError:
+            raise
+        except Exception as error:  # whatever its operators' quantisers raise
+            raise CompileError(name, f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
+
+
+def _in_integers(
+    model: onnx.ModelProto, ranges: Mapping[str, Range], activations: str, weights: str, name: str, kept: Set[str],
+    is_even: bool,
+) -> onnx.ModelProto:  # fmt: skip
+    """The network in QDQ form with integers; `is_even`: activations without zero points."""
     if weights != DEFAULT_TYPE.name:
-        model = _with_limits(model, weights)
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+        limited = product_weights(model.graph.node, constants_of(model))
+        model = limit_weights(model, limited, STORED_TYPES[weights].values)
+    constants = constants_of(model)
     quantized = [node for node in model.graph.node if node.name not in kept and _is_quantized(node, constants)]
     if not quantized:
-        raise CompileError(name, "nothing in it can be quantised", known=f"the operators that can: {_listed()}")
+        raise CompileError(
+            name, "nothing in it can be quantised", known=f"the operators that can: {', '.join(sorted(OPERATORS))}"
+        )
     captured = {tensor for node in model.graph.node for tensor in set(reads(node)) - set(node.input)}
     floats = {tensor for node in model.graph.node for tensor in node.output if tensor and tensor not in ranges}
     by_hand = [node for node in quantized if _is_by_hand(node, constants, captured) or _touches(node, floats)]
-    excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
+    quantizer = _quantizer(model, ranges, activations, weights, quantized, by_hand, is_even)
+    for node in quantized:
+        if node.op_type in LIMITING and not _touches(node, floats):
+            quantizer.quantize_activation_tensor(node.input[0])
+    ranks = _ranks(model)
+    for node in by_hand:
+        if _touches(node, floats):
+            _mark_ends(quantizer, node, constants, floats)
+        else:
+            _mark(quantizer, node, constants, ranks)
+    quantizer.quantize_model()
+    made: onnx.ModelProto = quantizer.model.model
+    _read_in_eight_bits(made.graph, captured)
+    return made
+
+
+def _quantizer(
+    model: onnx.ModelProto, ranges: Mapping[str, Range], activations: str, weights: str,
+    quantized: Sequence[onnx.NodeProto], by_hand: Sequence[onnx.NodeProto], is_even: bool,
+) -> Any:  # fmt: skip
+    """ONNX Runtime's quantiser, for these nodes but those that are marked by hand."""
+    from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, TensorData, TensorsData
+
+    constants, weight = constants_of(model), _quantizers_type(weights)
+    own_types = _per_tensor_weights(quantized, constants, weight) | _wider(quantized, constants, weights)
+    options = {"WeightSymmetric": True, "ActivationSymmetric": is_even, "ForceQuantizeNoInputCheck": True}
     usable = dict(map(_usable, ranges.items()))
     data = {tensor: TensorData(lowest=values.low, highest=values.high) for tensor, values in usable.items()}
-    weight = _quantizers_type(weights)
-    own_types = _per_tensor_weights(quantized, constants, weight) | _wider(quantized, constants, weights)
-    options = {"WeightSymmetric": True, "ForceQuantizeNoInputCheck": True, "TensorQuantOverrides": own_types}
-    if meant[0] in BY_SHORT_NAME:
-        options["ActivationSymmetric"] = True
-    with silent():  # the quantiser's advice does not apply here
-        try:
-            quantizer = QDQQuantizer(
-                _prepared(model),
-                per_channel=True,
-                reduce_range=False,
-                weight_qType=weight,
-                activation_qType=_quantizers_type(activations),
-                tensors_range=TensorsData(CalibrationMethod.MinMax, data),
-                nodes_to_quantize=[],
-                nodes_to_exclude=sorted(excluded | {node.name for node in by_hand}),
-                op_types_to_quantize=sorted({node.op_type for node in quantized}),
-                extra_options=options,
-            )
-            for node in quantized:
-                if node.op_type in REMOVABLE and not _touches(node, floats):
-                    quantizer.quantize_activation_tensor(node.input[0])
-            ranks = _ranks(model)
-            for node in by_hand:
-                if _touches(node, floats):
-                    _mark_ends(quantizer, node, constants, floats)
-                else:
-                    _mark(quantizer, node, constants, ranks)
-            quantizer.quantize_model()
-            _read_in_eight_bits(quantizer.model.model.graph, captured)
-            made = quantizer.model.model
-            if not set(meant).isdisjoint(BY_SHORT_NAME):
-                return _finished(in_small_floats(made, before, *meant, block, read, known, name))
-            return _finished(in_blocks(made, before, weights, block, read, known) if block or known else made)
-        except Exception as error:  # whatever its operators' quantisers raise
-            raise CompileError(name, f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
+    excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
+    return QDQQuantizer(
+        _prepared(model),
+        per_channel=True,
+        reduce_range=False,
+        weight_qType=weight,
+        activation_qType=_quantizers_type(activations),
+        tensors_range=TensorsData(CalibrationMethod.MinMax, data),
+        nodes_to_quantize=[],
+        nodes_to_exclude=sorted(excluded | {node.name for node in by_hand}),
+        op_types_to_quantize=sorted({node.op_type for node in quantized}),
+        extra_options={**options, "TensorQuantOverrides": own_types},
+    )
 
 
 def dequantized_names(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> dict[str, str]:
@@ -166,7 +185,7 @@ def _is_by_hand(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], ca
     `captured` tensors are read inside control flow, where it does not look: nor does it see there what it drops.
     """
     match node.op_type:
-        case kind if kind in REMOVABLE and captured & {node.input[0], node.output[0]}:
+        case kind if kind in LIMITING and captured & {node.input[0], node.output[0]}:
             return True
         case "Clip":
             return not _clips_around_zero(node, constants)
@@ -255,12 +274,6 @@ def _per_tensor_weights(
     return {name: [{"quant_type": element, "symmetric": True}] for name in sorted(grouped) if name in constants}
 
 
-def _with_limits(model: onnx.ModelProto, weights: str) -> onnx.ModelProto:
-    """With limits of the weights."""
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    return limit_weights(model, product_weights(model.graph.node, constants), STORED_TYPES[weights].values)
-
-
 def _wider(
     nodes: Sequence[onnx.NodeProto], constants: Mapping[str, onnx.TensorProto], weights: str
 ) -> dict[str, list[dict[str, Any]]]:
@@ -335,7 +348,3 @@ def _finished(model: onnx.ModelProto) -> onnx.ModelProto:
     made = infer_shapes(ordered)
     onnx.checker.check_model(made)
     return made
-
-
-def _listed() -> str:
-    return ", ".join(sorted(OPERATORS))

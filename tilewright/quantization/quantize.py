@@ -108,28 +108,20 @@ def quantize(
     strict: bool = False,
     mixed: NoiseBudget | None = None,
 ) -> QuantizedModel:
-    """Quantise a float ONNX model to integers in QDQ form: of eight bits, or as `activations` and `weights` say.
+    """Quantise a float ONNX model to QDQ form: to integers of eight bits, or as `activations` and `weights` say.
 
     `calibration` is a `.npz` file, arrays by input, or "random" (then `seed` counts, and only cycles have a meaning);
-    `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`, `weights` one of `WEIGHTS`,
-    or e4m3 or e2m1, floats of eight and four bits; `block`
-    how many weights of a channel of MatMul and Gemm share a scale, one of `SIZES`, 0 for all of them; `shapes` the
-    sizes of inputs that the model leaves open. `keep` names nodes or operators that stay float; "auto" stands for
-    those that hurt most, where the outputs gain from it. With `strict`, a layer whose own range costs more than 6 dB is
-    an error. With `mixed`, layers have weights of type `weights` or of eight bits, and results of type `activations` or
-    of eight bits, as that saves most within a budget.
+    `method` is minmax, percentile or entropy; `activations` one of `ACTIVATIONS`; `weights` one of `WEIGHTS`, or e4m3
+    or e2m1, floats of eight and four bits; `block` how many weights of a channel of MatMul and Gemm share a scale, one
+    of `SIZES`, 0 for all of them; `shapes` the sizes of inputs that the model leaves open. `keep` names nodes or
+    operators that stay float; "auto" stands for those that hurt most, where the outputs gain from it. With `strict`, a
+    layer whose own range costs more than 6 dB is an error. With `mixed`, layers have weights of type `weights` or of
+    eight bits, and results of type `activations` or of eight bits, as that saves most within a budget.
     The same arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
     """
-    if activations not in ACTIVATIONS:
-        raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
-    if weights not in (*WEIGHTS, *SMALL_WEIGHTS):
-        raise InputError(f"no type of weights {weights!r}; there are: {', '.join((*WEIGHTS, *SMALL_WEIGHTS))}")
-    if activations in SMALL_ACTIVATIONS and weights not in SMALL_WEIGHTS:
-        raise InputError(f"activations are {activations}, and weights {weights}; expected {' or '.join(SMALL_WEIGHTS)}")
+    _require_types(weights, activations, block)
     if mixed is not None:
         _require_choice(weights, activations)
-    if block not in (0, *SIZES):
-        raise InputError(f"no blocks of {block} weights; there are: {', '.join(map(str, SIZES))}")
     float_model = read_float_model(model, shapes, keep)
     samples = read_samples(calibration, float_model.inputs, seed)
     network = calibrated(float_model, Settings(samples, method, percentile, activations, weights, block))
@@ -150,20 +142,23 @@ def quantize(
     layers = as_one(layers, pieces, float_model.tensors)
     steps = steps_of(quantized, dequantized_names(float_model.prepared, quantized))
     costly = () if samples.seed is not None else costly_ranges(float_model.prepared, layers, steps, samples, name)
-    made = QuantizedModel(
+    if strict and costly:
+        raise _too_costly(name, max(costly, key=lambda each: each.costs_db), method)
+    return QuantizedModel(
         content, layers, method, activations, weights, block, len(samples), samples.seed, tuple(kept),
         float_model.alike, pieces, costly, chosen,
     )  # fmt: skip
-    if strict and costly:
-        worst = max(costly, key=lambda each: each.costs_db)
-        raise CompileError(
-            name,
-            str(worst),
-            expected=f"at most {TOO_MUCH_DB:g} dB",
-            remedy=f"Try --method {'percentile' if method == 'minmax' else 'minmax'}, leave it in float with --keep "
-            f"{worst.layer.name}, or leave out --strict",
-        )
-    return made
+
+
+def _require_types(weights: str, activations: str, block: int) -> None:
+    if activations not in ACTIVATIONS:
+        raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
+    if weights not in (*WEIGHTS, *SMALL_WEIGHTS):
+        raise InputError(f"no type of weights {weights!r}; there are: {', '.join((*WEIGHTS, *SMALL_WEIGHTS))}")
+    if activations in SMALL_ACTIVATIONS and weights not in SMALL_WEIGHTS:
+        raise InputError(f"activations are {activations}, and weights {weights}; expected {' or '.join(SMALL_WEIGHTS)}")
+    if block not in (0, *SIZES):
+        raise InputError(f"no blocks of {block} weights; there are: {', '.join(map(str, SIZES))}")
 
 
 def _require_choice(weights: str, activations: str) -> None:
@@ -184,6 +179,16 @@ def _types(weights: str, activations: str) -> Types:
     values = STORED_TYPES[activations].values
     byte = next(name for name in BYTES if STORED_TYPES[name].values.is_signed == values.is_signed)
     return Types((DEFAULT_TYPE.name, weights), (activations, byte))
+
+
+def _too_costly(name: str, worst: CostlyRange, method: str) -> CompileError:
+    return CompileError(
+        name,
+        str(worst),
+        expected=f"at most {TOO_MUCH_DB:g} dB",
+        remedy=f"Try --method {'percentile' if method == 'minmax' else 'minmax'}, leave it in float with --keep "
+        f"{worst.layer.name}, or leave out --strict",
+    )
 
 
 def _mixed(

@@ -34,6 +34,8 @@ WEIGHTS = ("e4m3", "e2m1")
 """What `quantize` makes."""
 
 LIMITING = ("Relu", "Clip")
+"""Operators that, of integers, are the range of the operator before."""
+
 QUANTIZED = "_quantized"
 """What ONNX Runtime's quantiser adds to the name of a constant for its integers."""
 

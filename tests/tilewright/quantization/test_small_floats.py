@@ -10,7 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
+from tilewright.quantization import small_floats
 from tilewright.quantization.grids import FloatGrid, grid_of
 from tilewright.quantization.quantize import QuantizedModel, quantize
 
@@ -106,6 +108,16 @@ def test_is_as_near_as_its_bits_allow(options: dict[str, Any], least: float) -> 
     expected, came = (ReferenceEvaluator(model).run(None, {"x": x})[0] for model in (network(), found.model))
     assert 10 * np.log10(np.square(expected).sum() / np.square(expected - came).sum()) > least
     assert found.layers[-1].snr_db is not None and found.layers[-1].snr_db > least
+
+
+def test_a_network_that_cannot_be_told_in_the_types_opset_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(model: onnx.ModelProto, name: str, opset: int) -> onnx.ModelProto:
+        raise CompileError(name, f"cannot be converted to opset {opset}: no way")
+
+    monkeypatch.setattr(small_floats, "convert", refuses)
+    with pytest.raises(CompileError) as error:
+        made(weights="e2m1")
+    assert str(error.value) == "the ONNX model: cannot be converted to opset 23: no way"
 
 
 def test_the_same_call_gives_the_same_file() -> None:

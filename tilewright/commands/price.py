@@ -22,6 +22,17 @@ WIDE_COLUMNS = 140
 """From this width on, the table of energies has a column for each memory."""
 
 
+Target = Annotated[
+    float | None,
+    typer.Option("--target", metavar="MHZ", help="With --clock: macros and mapping for this clock, in minutes."),
+]
+Fpga = Annotated[str | None, typer.Option("--fpga", metavar="FAMILY", help="Count the cells of an FPGA instead; ecp5.")]
+Place = Annotated[bool, typer.Option("--place", help="With --fpga: place and route it, in minutes; print the clock.")]
+ByUnit = Annotated[
+    bool, typer.Option("--by-unit", help="With --fpga: synthesise each unit alone, too, and print its cells.")
+]
+
+
 def price_command(
     isa: Isa,
     programs: Annotated[
@@ -40,19 +51,10 @@ def price_command(
     clock: Annotated[
         bool, typer.Option("--clock", help="Add the longest path of each unit, which takes further minutes once.")
     ] = False,
-    target: Annotated[
-        float | None,
-        typer.Option("--target", metavar="MHZ", help="With --clock: macros and mapping for this clock, in minutes."),
-    ] = None,
-    fpga: Annotated[
-        str | None, typer.Option("--fpga", metavar="FAMILY", help="Count the cells of an FPGA instead; ecp5.")
-    ] = None,
-    place: Annotated[
-        bool, typer.Option("--place", help="With --fpga: place and route it, in minutes; print the clock.")
-    ] = False,
-    by_unit: Annotated[
-        bool, typer.Option("--by-unit", help="With --fpga: synthesise each unit alone, too, and print its cells.")
-    ] = False,
+    target: Target = None,
+    fpga: Fpga = None,
+    place: Place = False,
+    by_unit: ByUnit = False,
     json: Json = None,
 ) -> None:
     """Area by unit, memories as macros, gate equivalents; with programs, the energy of their memory accesses.
@@ -60,19 +62,18 @@ def price_command(
     With --clock, the longest path of each unit, and with --target, what reaches a clock; with --fpga, the cells of an
     FPGA instead.
     """
-    from tilewright.codesign.price.clock_report import clock_table, target_tables
     from tilewright.codesign.price.price import price_machine
     from tilewright.codesign.price.process import load_process
-    from tilewright.codesign.price.report import energy_table, price_report, price_tables
+    from tilewright.codesign.price.report import price_report
     from tilewright.codesign.price.sizes import of_other_sizes
     from tilewright.isa.files.loader import load_machine
     from tilewright.terminal.progress import progress
-    from tilewright.terminal.tables import print_tables, terminal_width
 
     machine = load_machine(isa, tuple(set or ()))
     if fpga is not None:
-        others = {"--exact": exact, "--clock": clock, "--target": target, "--process": process, "PROGRAM": programs}
-        _refuse_with_fpga(others)
+        figures = {"--target": target, "--process": process, "--dram-pj-per-byte": dram_pj_per_byte}
+        given = {name: value is not None for name, value in figures.items()}
+        _refuse_with_fpga({"--exact": exact, "--clock": clock, **given, "PROGRAM": bool(programs)})
         return _price_fpga(machine, fpga, place, by_unit, json)
     _refuse_without_fpga(place, by_unit)
     _refuse_target(target, clock)
@@ -89,15 +90,23 @@ def price_command(
         loaded = [(path.name, load_program(path, isa, set, None)) for path in programs]
         value["energy"] = [_energy(price, of, name, per_byte, value.get("clock")) for name, of in loaded]
     if report(value, json):
-        clocks = [clock_table(value["clock"])] if clock else []
-        clocks += target_tables(value["target"], price.memories) if target is not None else []
-        is_wide = terminal_width() >= WIDE_COLUMNS
-        energies = (energy_table(each, is_wide) for each in value.get("energy", ()))
-        print_tables([*price_tables(value), *clocks, *energies])
+        _print_price(value, price)
 
 
-def _refuse_with_fpga(others: Mapping[str, object]) -> None:
-    given = [name for name, value in others.items() if value]
+def _print_price(value: Mapping[str, Any], price: Price) -> None:
+    from tilewright.codesign.price.clock_report import clock_table, target_tables
+    from tilewright.codesign.price.report import energy_table, price_tables
+    from tilewright.terminal.tables import print_tables, terminal_width
+
+    clocks = [clock_table(value["clock"])] if "clock" in value else []
+    clocks += target_tables(value["target"], price.memories) if "target" in value else []
+    is_wide = terminal_width() >= WIDE_COLUMNS
+    energies = (energy_table(each, is_wide) for each in value.get("energy", ()))
+    print_tables([*price_tables(value), *clocks, *energies])
+
+
+def _refuse_with_fpga(others: Mapping[str, bool]) -> None:
+    given = [name for name, is_given in others.items() if is_given]
     if given:
         raise typer.BadParameter(f"--fpga cannot go with {', '.join(given)}: an FPGA has no cells of a process")
 

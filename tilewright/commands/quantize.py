@@ -78,7 +78,9 @@ Mixed = Annotated[
 MixedIsa = Annotated[
     str | None, typer.Option("--isa", metavar="MACHINE", help="The machine of --mixed: a name or a YAML file.")
 ]
-Saves = Annotated[str, typer.Option("--saves", metavar="WHAT", help="What --mixed saves: cycles or energy.")]
+Saves = Annotated[
+    str | None, typer.Option("--saves", metavar="WHAT", help="What --mixed saves: cycles, as by default, or energy.")
+]
 
 
 def quantize_command(
@@ -95,7 +97,7 @@ def quantize_command(
     mixed: Mixed = None,
     isa: MixedIsa = None,
     overrides: Set = None,
-    saves: Saves = "cycles",
+    saves: Saves = None,
     shape: Shape = None,
     seed: Seed = 0,
     json: Json = None,
@@ -110,8 +112,7 @@ def quantize_command(
 
     if percentile is not None and method != "percentile":
         raise typer.BadParameter("only --method percentile takes it", param_hint="--percentile")
-    if (mixed is None) != (isa is None):
-        raise typer.BadParameter("--mixed and --isa go together: what is saved depends on the machine")
+    _require_mixed(mixed, isa, overrides, saves)
     require_models([model])
     with progress(f"quantising {model.name}"):
         shapes = parse_shapes(shape or ())
@@ -119,7 +120,7 @@ def quantize_command(
         if mixed is not None and isa is not None:
             from tilewright.quantization.costs import budget_of
 
-            budget = budget_of(mixed, load_machine(isa, overrides or ()), saves, shapes)
+            budget = budget_of(mixed, load_machine(isa, overrides or ()), saves or "cycles", shapes)
         quantized = quantize(
             model,
             calibration,
@@ -139,6 +140,15 @@ def quantize_command(
     summary = quantize_summary(quantized)
     if report({"model": str(model), "output": str(output), **summary}, json, output):
         print_quantize_summary(f"{output}: {_calibrated(summary)}{_losing(summary)}", summary)
+
+
+def _require_mixed(mixed: float | None, isa: str | None, overrides: list[str] | None, saves: str | None) -> None:
+    """Refuse what says how types are chosen where none are, and a choice without a machine."""
+    if (mixed is None) != (isa is None):
+        raise typer.BadParameter("--mixed and --isa go together: what is saved depends on the machine")
+    for name, value in {"--set": overrides, "--saves": saves}.items():
+        if value and mixed is None:
+            raise typer.BadParameter(f"{name} needs --mixed: it says what is saved on a machine")
 
 
 def quantize_on_the_way(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:

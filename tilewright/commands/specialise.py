@@ -124,7 +124,9 @@ def specialise_command(
     from tilewright.isa.folders.cache import cache_folder
     from tilewright.terminal.progress import counting
 
-    extends, shapes, budget = _extends(isa, output, bool(set)), parse_shapes(shape or ()), share(area)
+    extends = _extends(isa, output, bool(set))
+    shapes = parse_shapes(shape or ())
+    budget = share(area)
     _require_own_files(html, json, output)
     if propose is not None:
         _require_only_listing({"--holdout": holdout, "--with": given, "--html": html, "--output": output})
@@ -142,12 +144,16 @@ def specialise_command(
         )  # fmt: skip
     text = machine_file(answer, extends)
     if html is not None:
-        from tilewright.specialised.page import instructions_page
-
-        write_output(html, instructions_page(answer, text))
+        _write_page(answer, text, html)
     _print(answer, json, is_quiet=html == ON_TERMINAL)
     if output is not None:
         _write(answer, text, output)
+
+
+def _write_page(answer: Specialised, text: str, html: Path) -> None:
+    from tilewright.specialised.page import instructions_page
+
+    write_output(html, instructions_page(answer, text))
 
 
 def _require_own_files(html: Path | None, json: Path | None, output: Path | None) -> None:

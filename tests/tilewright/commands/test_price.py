@@ -150,6 +150,8 @@ def identity_on_host() -> HostSegment:
     [
         (("--place",), "--place needs --fpga FAMILY"),
         (("--fpga", "ecp5", "--clock"), "--fpga cannot go with --clock"),
+        (("--fpga", "ecp5", "--target", "0"), "--fpga cannot go with --target"),
+        (("--fpga", "ecp5", "--dram-pj-per-byte", "0"), "--fpga cannot go with --dram-pj-per-byte"),
     ],
 )
 def test_options_that_cannot_go_together_are_refused(words: tuple[str, ...], message: str, tilewright: Command) -> None:

@@ -85,6 +85,8 @@ def test_types_are_chosen_for_a_machine(tilewright: Command, model_file: Path, d
         ),
         (("--weights", "int4", "--mixed", "3"), "--mixed and --isa go together"),
         (("--isa", "base16-w4"), "--mixed and --isa go together"),
+        (("--saves", "energy"), "--saves needs --mixed: it says what is saved on a machine"),
+        (("--set", "lanes=4"), "--set needs --mixed: it says what is saved on a machine"),
     ],
 )
 def test_refuses_a_budget_without_sense(

@@ -109,7 +109,12 @@ def test_random_networks_with_transpositions_are_the_simulators(
     ("machine", "has_softmax", "selected"),
     [
         ("base16", False, {"mma_transposed", "lookup"}),
-        ("vector16", True, {"mma_transposed", "sum_exponentials", "max_lanes", "normalize"}),
+        pytest.param(
+            "vector16",
+            True,
+            {"mma_transposed", "sum_exponentials", "max_lanes", "normalize"},
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_attention_is_the_simulators(machine: str, has_softmax: bool, selected: set[str]) -> None:

@@ -18,6 +18,7 @@ from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.price.sizes import SIZE
 from tilewright.isa.files.laid_over import laid_over
 from tilewright.isa.files.loader import build_machine
+from tilewright.isa.files.machine_file import MachineFileError
 from tilewright.isa.files.yaml_tree import Scalar, Tree, Where
 from tilewright.isa.machine.machine import Machine
 
@@ -188,6 +189,20 @@ class Space:
     def machine(self, point: Point) -> Machine:
         """The machine of a point. Raises MachineFileError for one that cannot be."""
         return self._built(list(zip(self.axes, point, strict=True)))
+
+    def left_out(self, axis: Axis) -> Scalar:
+        """The value that a key has where the base machine's file leaves it out; None if the axis has another one."""
+        if axis.name == TARGET:
+            return None
+        base = self._built([])
+        for value in axis.values:
+            try:
+                machine = self._built([(axis, value)])
+            except MachineFileError:
+                continue
+            if replace(machine, name=base.name, text=base.text) == base:
+                return value
+        return None
 
     def structure(self, point: Point) -> Point:
         """The values of a point that are of no size: points that share them have the machine of `like` in common."""

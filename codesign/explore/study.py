@@ -14,7 +14,7 @@ from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.front import front, losses
 from tilewright.codesign.explore.lines import Key, Line
-from tilewright.codesign.explore.space import Constraint, Space, as_written
+from tilewright.codesign.explore.space import Axis, Constraint, Space, as_written
 from tilewright.codesign.explore.store import POINTS, read_lines
 from tilewright.codesign.explore.totals import Figures, all_figures, machine_figures
 from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json
@@ -65,7 +65,7 @@ def space_line(space: Space, networks: Mapping[str, str]) -> Line:
         "version": version(),
         "base": space.base,
         "axes": [{"name": axis.name, "is_overlay": axis.overlay is not None} for axis in space.axes],
-        "base_values": [_base_value(space, axis.name, axis.overlay is not None) for axis in space.axes],
+        "base_values": [_base_value(space, axis) for axis in space.axes],
         "networks": [
             {"name": each.name, "hash": networks[each.name], "weight": each.weight} for each in space.networks
         ],
@@ -78,11 +78,14 @@ def space_line(space: Space, networks: Mapping[str, str]) -> Line:
     }
 
 
-def _base_value(space: Space, name: str, is_overlay: bool) -> Scalar:
-    if is_overlay:
+def _base_value(space: Space, axis: Axis) -> Scalar:
+    """What the base machine has of an axis; None where no value of it is the base's."""
+    if axis.overlay is not None:
         return 0
-    found = at(space.tree, name.split("."))
-    if found is None or isinstance(found.value, tuple):
+    found = at(space.tree, axis.name.split("."))
+    if found is None:
+        return space.left_out(axis)
+    if isinstance(found.value, tuple):
         return None
     return True if isinstance(found.value, Mapping) else found.value  # it has the engine
 
@@ -175,7 +178,11 @@ class Study:
         for axis, base, value in zip(self._space["axes"], self._space["base_values"], entry.values, strict=True):
             name = axis["name"]
             if value != base:
-                change = f"{name} {as_written(base)} → {as_written(value)}"
+                change = (
+                    f"{name} {as_written(value)}"
+                    if base is None
+                    else f"{name} {as_written(base)} → {as_written(value)}"
+                )
                 found.append((name, f"+{name}" if axis["is_overlay"] else change))
         return found
 

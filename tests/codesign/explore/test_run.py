@@ -27,6 +27,7 @@ from tilewright.codesign.explore.space_file import read_space
 from tilewright.codesign.explore.store import POINTS, Store, merged, read_lines
 from tilewright.codesign.explore.study import Study
 from tilewright.codesign.explore.worker import StudyTask
+from tilewright.isa.files.loader import load_machine
 
 SPACE = """base: tiny8
 keys:
@@ -65,6 +66,21 @@ def test_every_point_is_there_once_with_its_figures(make_space: MakeSpace, tmp_p
     assert best.figures["cycles"] == 2 * (100_000 // 16 - 4) and best.figures["area_mm2"] == 3.04
     assert [entry.values for entry in study.front] == [(32, 4), (32, 2), (16, 4), (16, 2), (8, 4), (8, 2)]
     assert study.difference(best) == "memories.act.kib 64 → 16"
+
+
+def test_a_key_that_the_base_leaves_out_differs_only_by_another_value(make_space: MakeSpace, tmp_path: Path) -> None:
+    more = "targets: [170]\n"
+    make_space("one", more=more)
+    text = (tmp_path / "space.yaml").read_text()
+    keys = "  memories.act.kib: [64]\n  pipeline.halt: [0, 1]\n  fetch_beats: [31]\n"
+    (tmp_path / "space.yaml").write_text(text[: text.index("  memories")] + keys + text[text.index("networks") :])
+    run(read_space(tmp_path / "space.yaml"), tmp_path / "s", serve=serve)
+    study = Study(tmp_path / "s")
+    fetch = f"fetch_beats {load_machine('tiny8').fetch_beats} → 31"
+    assert {study.difference(entry) for entry in study.entries} == {
+        f"{fetch}, target_mhz 170",
+        f"pipeline.halt 0 → 1, {fetch}, target_mhz 170",
+    }
 
 
 def test_a_second_run_computes_nothing_and_a_second_study_takes_over(make_space: MakeSpace, tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ ROOMS = {
             "session",
             "fresh_names",
             "templates",
-            "requantization",
             "arithmetic",
             "vectors",
             "evaluate",

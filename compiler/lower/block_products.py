@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, ROW, Operator, spread_scales
-from tilewright.compiler.lower.block_format import BlockFormat
-from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.network import (
     WORTH_A_REMARK,
     LoweringNetwork,
@@ -33,13 +31,14 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, place_of, sums_of
 from tilewright.compiler.lower.product_pieces import lower_in_pieces
+from tilewright.compiler.lower.product_types import is_sum, require_few_bits
 from tilewright.compiler.lower.products import (
     Product,
     integer_bias,
     lower_conv,
     requantised_sum,
 )
-from tilewright.compiler.lower.weight_types import require_few_bits
+from tilewright.compiler.lower.sum_formats import BlockFormat
 from tilewright.compiler.nest.expressions import source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.numeric import Interval

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.blends import Blend, blends
-from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.moves import IndexRun, runs
 from tilewright.compiler.lower.network import SPACE, LoweringNetwork, affine
+from tilewright.compiler.lower.product_types import is_sum
 from tilewright.compiler.nest.nest import Affine
 
 OWN = affine(("o", 1))

@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.arithmetic import Arithmetic, arithmetic_of
+from tilewright.compiler.arithmetic import (
+    Arithmetic,
+    Integers,
+    NumberFormat,
+    arithmetic_of,
+    normalized,
+    with_common_shift,
+)
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
-from tilewright.compiler.lower.block_format import BlockFormat, block_format
-from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
-from tilewright.compiler.lower.pieces_format import PiecesFormat, pieces_format
 from tilewright.compiler.lower.polynomials import PolynomialFormat, Polynomials, polynomial_format
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
+from tilewright.compiler.lower.sum_formats import BlockFormat, PiecesFormat, block_format, pieces_format
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
-from tilewright.compiler.requantization import NumberFormat
 from tilewright.compiler.vectors import adds_scaled, adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import FloatType, IntegerType, Interval
@@ -50,15 +55,11 @@ class LoweringNetwork:
 
     graph: Graph
     arithmetic: Arithmetic
+    machine: Machine
     lanes: int  # channels in a word of the machine
     group: int  # words of a pixel that lie together on chip
     adds_to_sums: bool  # whether several products can make one sum
     adds_scaled: bool  # whether it can multiply a matrix, and add two tensors with a scale each
-    blocks: BlockFormat | None  # how it adds up sums of blocks of weights with a scale each
-    pieces: PiecesFormat | None  # None: no instruction adds up accumulators in more bits
-    softmax: SoftmaxFormat
-    normalize: NormalizeFormat
-    polynomials: PolynomialFormat | None  # how it computes functions of activations that have no tables of all values
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
@@ -67,6 +68,29 @@ class LoweringNetwork:
     constant_types: dict[str, IntegerType] = field(default_factory=dict)
     functions: dict[bytes, tuple[Polynomials, dict[str, str]]] = field(default_factory=dict)  # by what they give
     remarks: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def blocks(self) -> BlockFormat | None:
+        """How the machine adds up sums of blocks of weights with a scale each."""
+        return block_format(self.machine)
+
+    @cached_property
+    def pieces(self) -> PiecesFormat | None:
+        """None: no instruction adds up accumulators in more bits."""
+        return pieces_format(self.machine)
+
+    @cached_property
+    def softmax(self) -> SoftmaxFormat:
+        return softmax_format(self.machine, self.arithmetic)
+
+    @cached_property
+    def normalize(self) -> NormalizeFormat:
+        return normalize_format(self.machine, self.softmax, self.arithmetic)
+
+    @cached_property
+    def polynomials(self) -> PolynomialFormat | None:
+        """How the machine computes functions of activations that have no tables of all values."""
+        return polynomial_format(self.machine, self.arithmetic.activation)
 
     @property
     def from_sums(self) -> NumberFormat:
@@ -167,19 +191,14 @@ class LoweringNetwork:
 def network_of(graph: Graph, machine: Machine) -> LoweringNetwork:
     """A graph of which nothing is lowered yet, and what lowering has to know of the machine."""
     arithmetic = arithmetic_of(machine)
-    softmax = softmax_format(machine, arithmetic)
     return LoweringNetwork(
         graph,
         arithmetic,
+        machine,
         machine.lanes,
         vector_blocks(machine),
         adds_to_sums(machine),
         adds_scaled(machine),
-        block_format(machine),
-        pieces_format(machine),
-        softmax,
-        normalize_format(machine, softmax, arithmetic),
-        polynomial_format(machine, arithmetic.activation),
     )
 
 

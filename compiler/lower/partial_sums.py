@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.compiler.lower.network import LoweringNetwork, affine
-from tilewright.compiler.lower.pieces_format import SumsMemory
+from tilewright.compiler.lower.sum_formats import SumsMemory
 from tilewright.compiler.nest.nest import Access, Buffer
 
 SHARE = 4

@@ -12,11 +12,11 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.element_order import order_of
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operator
-from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.matmul import transposition
 from tilewright.compiler.lower.moves import picking, refolded, selector
 from tilewright.compiler.lower.network import SPACE, LoweringNetwork, Spread, affine, result_loops
 from tilewright.compiler.lower.permute_steps import JoinedFactors, PermuteStep, StepKind, steps_of
+from tilewright.compiler.lower.product_types import is_sum
 from tilewright.compiler.lower.products import product_nest
 from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.isa.program.stored_types import COMPUTED_NAMES

@@ -8,10 +8,10 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.convolutions import block_diagonal, model_macs
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN, LEAK, ROW, Operator
-from tilewright.compiler.lower.integers import integer_sum, is_sum
 from tilewright.compiler.lower.network import (
     SPACE,
     LoweringNetwork,
@@ -25,10 +25,9 @@ from tilewright.compiler.lower.network import (
     whole,
     window_access,
 )
-from tilewright.compiler.lower.weight_types import require_few_bits
+from tilewright.compiler.lower.product_types import integer_sum, is_sum, require_few_bits
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Affine, Nest
-from tilewright.compiler.requantization import NumberFormat
 from tilewright.compiler.simplify.weights import ConstantTensor
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType, Interval

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.compiler.lower.multiplier import Integers
+from tilewright.compiler.arithmetic import Integers
 from tilewright.compiler.lower.normalize_format import NormalizeFormat
 from tilewright.isa.language.expressions import Expr, Scope, const, make
 from tilewright.isa.language.numeric import Interval, round_shift

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.compiler.requantization import NumberFormat
+from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.isa.language.expressions import Expr, Scope, const, make
 from tilewright.isa.language.expressions import number as number_of
 from tilewright.isa.language.numeric import FloatType, IntegerType, Interval, Rounding

@@ -1,4 +1,4 @@
-"""Products whose result is their sums: exact, never rounded, and refused where the type of sums may not hold them."""
+"""What the types of a product ask of a machine: weights that it holds, and results that are sums as they are, exact."""
 
 from __future__ import annotations
 
@@ -11,10 +11,34 @@ from tilewright.compiler.lower.network import LoweringNetwork, affine
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import FloatType, IntegerType, Interval, parse_integer_type
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.memory import storage_bits
-from tilewright.isa.program.stored_types import ENDS, STORED_TYPES
+from tilewright.isa.program.small_floats import SMALL_FLOATS, small_float_of
+from tilewright.isa.program.stored_types import DEFAULT_TYPE, ENDS, STORED_TYPES
+
+
+def require_few_bits(operator: Operator, network: LoweringNetwork) -> None:
+    """Raise CompileError for weights of another kind than the machine's, which would be sums of hundreds of terms."""
+    name, held = operator.inputs[1], network.arithmetic.weight
+    dtype = network.graph.tensors[name].dtype
+    values = network.graph.constants[name].astype(np.int64)
+    if isinstance(held, FloatType):
+        if small_float_of(held).holds(values):
+            return
+        fact = f"its weights are {dtype}, and not all of them are numbers of {held}, which those of the machine are"
+        raise CompileError(operator, fact, expected=f"weights of {small_float_of(held).name}")
+    if parse_integer_type(dtype).bits <= max(held.bits, DEFAULT_TYPE.values.bits):
+        return
+    floats = next((each for each in SMALL_FLOATS.values() if each.holds(values)), None)
+    if floats is None:
+        raise CompileError(operator, f"its weights are {dtype}, and those of the machine are {held}")
+    raise CompileError(
+        operator,
+        f"its weights take {floats.name}, and those of the machine are {held}",
+        expected=f"a memory of {floats.short} for weights",
+        remedy="take a machine that has one, or integer weights",
+    )
 
 
 def is_sum(tensor: str, network: LoweringNetwork) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.importers.model_sizes import MOST_NODES
+from tilewright.compiler.importers.model_checks import MOST_NODES
 
 MOST_UNROLLED = 1_000
 """A loop becomes at most so many nodes, more than ResNet-50 has in QDQ form; a longer one stays a loop."""

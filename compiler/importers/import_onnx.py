@@ -22,17 +22,20 @@ from tilewright.compiler.errors import CompileError, NodeName, first_line
 from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType
 from tilewright.compiler.importers.constants import evaluate_constants
 from tilewright.compiler.importers.control_flow import without_known_control_flow
-from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
-from tilewright.compiler.importers.loop_states import count_loops, keep_state_shapes
-from tilewright.compiler.importers.model_sizes import require_few_nodes, require_small_tensors
-from tilewright.compiler.importers.omitted_results import name_omitted_results
-from tilewright.compiler.importers.onnx_links import check_links
-from tilewright.compiler.importers.open_outputs import leave_sizes_open, stand_ins
+from tilewright.compiler.importers.model_checks import (
+    check_links,
+    require_few_nodes,
+    require_harmless,
+    require_small_tensors,
+)
+from tilewright.compiler.importers.omissions import leave_sizes_open, name_omitted_results, stand_ins
 from tilewright.compiler.importers.opsets import (
     OLDEST_READ_OPSET,
+    check_node,
     check_opset,
     convert,
+    has_only_own_operators,
     opset_of,
     with_layer_normalization,
 )
@@ -41,8 +44,7 @@ from tilewright.compiler.importers.preconditions.rules import check_precondition
 from tilewright.compiler.importers.preconditions.types import check_types
 from tilewright.compiler.importers.qonnx import with_plain_quantizers
 from tilewright.compiler.importers.reach import reached
-from tilewright.compiler.importers.schemas import check_node
-from tilewright.compiler.importers.shapes import infer_shapes, known_shape
+from tilewright.compiler.importers.shapes import count_loops, infer_shapes, keep_state_shapes, known_shape
 from tilewright.compiler.importers.tflite.read import is_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 
@@ -74,8 +76,8 @@ def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple
     require_harmless(model, name)
     model = fix_shapes(model, shapes or {}, name)
     check_opset(model, name)
-    model = with_plain_quantizers(model, name)
-    model = with_plain_blocks(model, name)
+    if not has_only_own_operators(model):
+        model = with_plain_blocks(with_plain_quantizers(model, name), name)
     return with_layer_normalization(model, name), name
 
 

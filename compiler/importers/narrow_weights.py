@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx
 
-from tilewright.compiler.importers.onnx_links import SMALL_FLOATS_BY_NAME
+from tilewright.compiler.importers.model_checks import SMALL_FLOATS_BY_NAME
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 from tilewright.isa.templates.systolic import systolic_weights

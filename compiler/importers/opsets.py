@@ -1,10 +1,14 @@
-"""Versions of ONNX's operators: which are read, how older ones become one of these, and which we write."""
+"""Versions of ONNX's operators: which are read, which nodes they know, how old ones become newer, which we write."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+
 import onnx
 
-from tilewright.compiler.errors import CompileError, first_line
+from tilewright.compiler.errors import CompileError, NodeName, first_line
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN, require_form
 
 OLDEST_OPSET = 7
 """The oldest version that the onnx package's converter can convert."""
@@ -34,6 +38,11 @@ def opset_of(model: onnx.ModelProto) -> int:
     """The version of ONNX's own operators that a model uses."""
     version: int = next(o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN)
     return version
+
+
+def has_only_own_operators(model: onnx.ModelProto) -> bool:
+    """Whether all nodes of a model's main graph are of ONNX's own operators."""
+    return all(node.domain in NAMES_OF_DEFAULT_DOMAIN for node in model.graph.node)
 
 
 def check_opset(model: onnx.ModelProto, name: str) -> None:
@@ -89,3 +98,47 @@ def with_layer_normalization(model: onnx.ModelProto, name: str) -> onnx.ModelPro
 
 def _is_layer_normalization(node: onnx.NodeProto) -> bool:
     return node.op_type == "LayerNormalization" and node.domain in (*NAMES_OF_DEFAULT_DOMAIN, HIDDEN_DOMAIN)
+
+
+def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
+    """Raise CompileError for a node that is none of ONNX's, or that the compiler does not read."""
+    check_schema(name, node, opset)
+    for attribute in node.attribute:
+        if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+            raise CompileError(
+                NodeName(name, node.op_type), "control flow has no lowering", remedy="unroll or remove it"
+            )
+
+
+def check_schema(name: str, node: onnx.NodeProto, opset: int) -> None:
+    """Raise CompileError for an operator that does not exist, and for attributes that it has not, or has to have."""
+    if node.domain == DOMAIN:
+        require_form(node)  # no schema; simplify refuses what it does not read
+        return
+    if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
+        fact = f"unknown operator {node.op_type} of the domain {node.domain!r}"
+        raise CompileError(NodeName(name), fact, expected="operators of ONNX")
+    try:
+        attributes = _attributes(node.op_type, opset)
+    except onnx.defs.SchemaError:
+        raise CompileError(
+            NodeName(name), f"unknown operator {node.op_type}; opset {opset} has none of that name"
+        ) from None
+    given = [attribute.name for attribute in node.attribute]
+    for attribute in given:
+        if attribute not in attributes:
+            known = ", ".join(sorted(attributes)) or "none"
+            raise CompileError(
+                NodeName(name, node.op_type), f"unknown attribute {attribute!r}", remedy=f"it has: {known}"
+            )
+    required = [attribute for attribute, is_required in attributes.items() if is_required]
+    missing = set(required).difference(given)
+    if missing:
+        expected = " and ".join(sorted(required))
+        raise CompileError(NodeName(name, node.op_type), f"has no attribute {min(missing)!r}", expected=expected)
+
+
+@cache
+def _attributes(operator: str, opset: int) -> Mapping[str, bool]:
+    """The attributes of an operator's schema, and whether each must be there; raises SchemaError if there is none."""
+    return {name: each.required for name, each in onnx.defs.get_schema(operator, opset).attributes.items()}

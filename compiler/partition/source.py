@@ -32,10 +32,9 @@ from tilewright.compiler.importers.import_onnx import (
     tensor_type,
 )
 from tilewright.compiler.importers.input_shapes import Shapes
-from tilewright.compiler.importers.opsets import opset_of
+from tilewright.compiler.importers.opsets import check_node, check_schema, opset_of
 from tilewright.compiler.importers.reach import drop_unreached_nodes, reached, reads
 from tilewright.compiler.importers.remarks import reasons_of
-from tilewright.compiler.importers.schemas import check_node, check_schema
 from tilewright.compiler.partition.beside import nodes_beside
 
 

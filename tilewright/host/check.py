@@ -13,8 +13,8 @@ import onnx
 from google.protobuf.message import DecodeError, Message
 
 from tilewright.compiler.errors import first_line
-from tilewright.compiler.importers.fatal import require_harmless
-from tilewright.compiler.importers.open_outputs import stand_ins
+from tilewright.compiler.importers.model_checks import require_harmless
+from tilewright.compiler.importers.omissions import stand_ins
 from tilewright.errors import InputError
 from tilewright.isa.check.finding import Finding, FindingCode
 from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned, Segment

@@ -13,8 +13,8 @@ import onnx
 from onnx import TensorProto
 
 from tilewright.compiler.errors import CompileError, first_line
-from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, dimensions
+from tilewright.compiler.importers.model_checks import require_harmless
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.partition.source import read_source

@@ -23,7 +23,7 @@ from tests.compiler.pipelines import simulated
 from tests.fuzz.compiling import effort_of, prepare_compiler, shipped
 from tests.fuzz.harness import Outcome, Target, WrongAnswer
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.fatal import require_harmless
+from tilewright.compiler.importers.model_checks import require_harmless
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.probe_model import (

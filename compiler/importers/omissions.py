@@ -1,5 +1,6 @@
-"""Results that a node leaves out get a name, so that what comes later need not know of them.
+"""What ONNX files leave out: types and shapes of outputs, names of results; and sizes that are none, such as -1.
 
+ONNX asks for a type and a shape of each output. Many exporters leave them out, and ONNX Runtime does not ask for them.
 ONNX writes an empty name for an optional result that nobody wants (LSTM → '', y). ONNX Runtime ends the process for
 such a result of a Split (seen in 1.32).
 """
@@ -7,11 +8,44 @@ such a result of a Split (seen in 1.32).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import onnx
 
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN
+
+
+def leave_sizes_open(model: onnx.ModelProto) -> None:
+    """Take out the sizes of results that are below 1. Shape inference finds them; it also finds those that are 0."""
+    for value in (*model.graph.output, *model.graph.value_info):
+        for size in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+            if size.HasField("dim_value") and size.dim_value < 1:
+                size.ClearField("dim_value")
+
+
+@contextmanager
+def stand_ins(model: onnx.ModelProto) -> Iterator[None]:
+    """For a while, outputs without a type or a shape have one, so that the rest of the model can be checked."""
+    changed = [(value, onnx.ValueInfoProto.FromString(value.SerializeToString())) for value in _open(model)]
+    for value, _ in changed:
+        tensor = value.type.tensor_type
+        tensor.elem_type = tensor.elem_type or onnx.TensorProto.FLOAT
+        tensor.shape.SetInParent()
+    try:
+        yield
+    finally:
+        for value, before in changed:
+            value.CopyFrom(before)
+            if not before.type.tensor_type.elem_type:
+                value.ClearField("type")
+
+
+def _open(model: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
+    for value in model.graph.output:
+        is_tensor = value.type.WhichOneof("value") in (None, "tensor_type")
+        if is_tensor and not (value.type.tensor_type.elem_type and value.type.tensor_type.HasField("shape")):
+            yield value
 
 
 def name_omitted_results(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -1,4 +1,4 @@
-"""Small models that ask for much: refused in seconds, before anything is computed."""
+"""Small models that ask for much or do harm: refused in seconds, before anything is computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import tilewright
 from tests.fuzz.limits import limits
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers import model_sizes
+from tilewright.compiler.importers import model_checks
 from tilewright.isa.files.loader import load_machine
 
 BASE16 = load_machine("base16")
@@ -142,5 +142,34 @@ def test_refuses_a_small_model_that_asks_for_much(what: str) -> None:
 
 
 def test_reads_functions_and_graphs_that_are_few_and_flat() -> None:
-    model_sizes.require_few_nodes(onnx.ModelProto.FromString(doubling(10)), "a model")
-    model_sizes.require_few_nodes(onnx.ModelProto.FromString(nested(20)), "a model")
+    model_checks.require_few_nodes(onnx.ModelProto.FromString(doubling(10)), "a model")
+    model_checks.require_few_nodes(onnx.ModelProto.FromString(nested(20)), "a model")
+
+
+def split(name: str = "cut") -> onnx.NodeProto:
+    """A Split into three that says 1."""
+    return helper.make_node("Split", ["x"], ["a", "b", "c"], name, axis=1, num_outputs=1)
+
+
+def with_a_split(*nodes: onnx.NodeProto) -> onnx.ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 6])
+    results = [helper.make_tensor_value_info("a", TensorProto.FLOAT, [1, 2])]
+    graph = helper.make_graph(list(nodes), "g", [x], results)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def inside() -> onnx.NodeProto:
+    branch = helper.make_graph([split()], "b", [], [helper.make_tensor_value_info("a", TensorProto.FLOAT, None)])
+    return helper.make_node("If", ["x"], ["a"], "if", then_branch=branch, else_branch=branch)
+
+
+@pytest.mark.parametrize("broken", [with_a_split(split()), with_a_split(inside())], ids=["in the graph", "in a branch"])
+def test_a_split_that_ends_the_process_is_refused(broken: onnx.ModelProto) -> None:
+    with pytest.raises(CompileError) as caught:
+        tilewright.compile(broken, "base16")
+    assert str(caught.value) == "node 'cut' (Split): num_outputs = 1 for 3 results; expected as many of both"
+
+
+def test_nor_is_it_quantised() -> None:
+    with pytest.raises(CompileError, match="a Split: num_outputs = 1 for 3 results"):
+        tilewright.quantize(with_a_split(split("")), [{"x": np.zeros((1, 6), np.float32)}])

@@ -36,7 +36,7 @@ from tilewright.compiler.search.stand_in import stand_in
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.session import MemoScope, Session
 from tilewright.compiler.tile.program import TileProgram
-from tilewright.compiler.tiling.planned import without_room as nests_without_room
+from tilewright.compiler.tiling.tile import without_room as nests_without_room
 from tilewright.isa.binary.elf import from_bytes
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.check.checker import require_valid

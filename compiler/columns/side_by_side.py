@@ -22,8 +22,8 @@ from tilewright.compiler.columns.columns import MOST_TRIED, WORTH, Measure, regi
 from tilewright.compiler.columns.proposal import MOST_WEIGHTS
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL, TAKEN, Graph, Operator, Quantization, TensorType, stored_shape
+from tilewright.compiler.simplify.attributes import ConstantTensor
 from tilewright.compiler.simplify.rewrite import drop_dead_code
-from tilewright.compiler.simplify.weights import ConstantTensor
 from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.isa.machine.machine import Machine
 

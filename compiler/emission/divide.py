@@ -12,8 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.compiler.emission.dependences import dependences
-from tilewright.compiler.emission.durations import durations
-from tilewright.compiler.emission.load_plan import fills
+from tilewright.compiler.emission.durations import durations, fills
 from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.encoding import InstructionFormat

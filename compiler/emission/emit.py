@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.emission.load_plan import fills
+from tilewright.compiler.emission.durations import fills
 from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.tile.length import require_countable
-from tilewright.compiler.tile.program import TileProgram, engines, forms
+from tilewright.compiler.tile.program import TileProgram, engines, forms, require_countable
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, InstructionFormat, make_instruction
 from tilewright.isa.machine.memory import DRAM, REGIONS

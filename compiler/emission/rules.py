@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tilewright.compiler.emission.banks import legal_address
-from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes
+from tilewright.compiler.emission.packing import Lifetime, buffer_lifetimes, legal_address
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, Placement
 from tilewright.compiler.rules import Rule, RuleViolation, of_part
 from tilewright.compiler.tile.program import WORKSPACE, TileBuffer, TileProgram, engines

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.dependences import Dependences, Lists, dependences
 from tilewright.compiler.emission.divide import divided
-from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.durations import LoadPlan, durations, fills, plan_loads
 from tilewright.compiler.emission.kernels.marks import NEVER
 from tilewright.compiler.emission.kernels.schedule import find_order
-from tilewright.compiler.emission.load_plan import LoadPlan, fills, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import BuffersOnChip, FreeWords
 from tilewright.compiler.emission.spread import spread

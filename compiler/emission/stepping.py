@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.load_plan import fills
+from tilewright.compiler.emission.durations import fills
 from tilewright.compiler.emission.room import BuffersOnChip, FreeWords, RoomColumns
 from tilewright.compiler.tile.accesses import Integers
 from tilewright.isa.machine.engine import Engine

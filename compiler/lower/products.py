@@ -28,7 +28,7 @@ from tilewright.compiler.lower.network import (
 from tilewright.compiler.lower.product_types import integer_sum, is_sum, require_few_bits
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Affine, Nest
-from tilewright.compiler.simplify.weights import ConstantTensor
+from tilewright.compiler.simplify.attributes import ConstantTensor
 from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op

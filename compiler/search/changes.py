@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.tiling.cost_terms import tile_counts
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.plan import Plan
 from tilewright.compiler.tiling.planner import Planner
-from tilewright.compiler.tiling.tile_counts import tile_counts
 from tilewright.isa.machine.machine import Machine
 
 HALVINGS = 4

@@ -23,9 +23,8 @@ from tilewright.compiler.search.measure import measured
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.tiling.options import TileSizes
 from tilewright.compiler.tiling.plan import Plan
-from tilewright.compiler.tiling.planned import planner_of
 from tilewright.compiler.tiling.planner import Planner
-from tilewright.compiler.tiling.tile import tile_part
+from tilewright.compiler.tiling.tile import planner_of, tile_part
 
 WORTH = 0.01
 """The least share of the program's cycles that rows must save: about as much as other changes would save without."""

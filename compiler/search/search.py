@@ -34,8 +34,7 @@ from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.choice import MOST_TILES, most_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan
-from tilewright.compiler.tiling.planned import planner_of
-from tilewright.compiler.tiling.tile import tile_part
+from tilewright.compiler.tiling.tile import planner_of, tile_part
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.cycle_owners import IDLE, cycle_owners

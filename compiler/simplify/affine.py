@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization
+from tilewright.compiler.simplify.attributes import ConstantTensor, constant_weights, stored_weights
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
-from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import BETWEEN, FACTOR, Attribute, Operator, Quantization, TensorType
+from tilewright.compiler.simplify.attributes import constant_weights
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.integer import SUMS
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.tables import TableRegion, real_function
-from tilewright.compiler.simplify.weights import constant_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 Reals = NDArray[np.float64]

@@ -13,9 +13,8 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Operator, Quantization, TensorType, stored_shape
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import ConstantTensor, attributes_of, constant_weights, stored_weights
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
-from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 BINARY_KINDS = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import attributes_of, constant_weights, reshaped, stored_weights
 from tilewright.compiler.simplify.blocks import depth_to_space, space_to_depth
 from tilewright.compiler.simplify.computed_products import computed_gemm, computed_matmul, constant_times_computed
 from tilewright.compiler.simplify.concats import concat
@@ -43,7 +43,6 @@ from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.softmax import softmax
 from tilewright.compiler.simplify.transposed_conv import conv_transpose
 from tilewright.compiler.simplify.transposes import transpose
-from tilewright.compiler.simplify.weights import constant_weights, reshaped, stored_weights
 
 
 def identity(operator: Operator, view: GraphView) -> Replacement | None:

@@ -16,11 +16,10 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import BATCH, Operator, TensorType
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import attributes_of, constant_weights, stored_weights
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 from tilewright.compiler.simplify.transposes import turned
-from tilewright.compiler.simplify.weights import constant_weights, stored_weights
 
 
 def computed_matmul(operator: Operator, view: GraphView) -> Replacement | None:

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Operator, TensorType
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import attributes_of, constant_weights
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.integer import EXACT_GRID
 from tilewright.compiler.simplify.moves import axis_of_four
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 from tilewright.compiler.simplify.views import groups_of_four, joined_shape
-from tilewright.compiler.simplify.weights import constant_weights
 
 
 def concat(operator: Operator, view: GraphView) -> Replacement | None:

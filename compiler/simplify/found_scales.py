@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization
+from tilewright.compiler.simplify.attributes import ConstantTensor, stored_weights
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
-from tilewright.compiler.simplify.weights import ConstantTensor, stored_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 LOW, HIGH = DEFAULT_TYPE.limits

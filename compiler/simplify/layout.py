@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.graph.graph import CHANNEL, Operator, stored_shape
+from tilewright.compiler.simplify.attributes import ConstantTensor, constant_weights, stored_weights
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 from tilewright.compiler.simplify.reordered_concats import is_ordered_for_concat
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
-from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 
 
 def drop_reshape_to_same(operator: Operator, view: GraphView) -> Replacement | None:

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import TAKEN, Operator, TensorType, stored_axis, stored_shape
 from tilewright.compiler.graph.saturation import saturated
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import attributes_of, constant_weights
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
 from tilewright.compiler.simplify.views import groups_of_four, joined_indices, joined_shape
-from tilewright.compiler.simplify.weights import constant_weights
 
 Indices = Sequence[int]
 """For each index of the result along a dimension, the operand's index."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.compiler.graph.graph import FACTOR, LEAK, Operator
+from tilewright.compiler.simplify.attributes import constant_weights
 from tilewright.compiler.simplify.between import computed_operand, is_ready
 from tilewright.compiler.simplify.elementwise import channel_values
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
-from tilewright.compiler.simplify.weights import constant_weights
 
 SUMS = ("add", "sub")
 

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import COLUMN, ROW, Attribute, Operator, TensorType, stored_axis
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import attributes_of, constant_weights
 from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, is_number, quantized_value
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
 from tilewright.compiler.simplify.views import groups_of_four, joined_shape
-from tilewright.compiler.simplify.weights import constant_weights
 
 REPEATING = ("edge", "reflect", "wrap")
 """Modes that repeat elements of the operand."""

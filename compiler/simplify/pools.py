@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Attribute, Operator, stored_shape
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import KernelWindow, attributes_of, read_window
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
-from tilewright.compiler.simplify.windows import KernelWindow, read_window
 
 
 def pool(operator: Operator, view: GraphView) -> Replacement | None:

@@ -9,10 +9,15 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import (
+    ConstantTensor,
+    KernelWindow,
+    attributes_of,
+    constant_weights,
+    read_window,
+    stored_weights,
+)
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
-from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
-from tilewright.compiler.simplify.windows import KernelWindow, read_window
 
 SINGLE = KernelWindow((1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
 """A window of one element: that of a matrix product as a convolution."""

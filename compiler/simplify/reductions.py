@@ -20,11 +20,9 @@ from tilewright.compiler.graph.graph import (
     stored_axis,
     stored_shape,
 )
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import ConstantTensor, KernelWindow, attributes_of, stored_weights
 from tilewright.compiler.simplify.pools import pooled
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
-from tilewright.compiler.simplify.weights import ConstantTensor, stored_weights
-from tilewright.compiler.simplify.windows import KernelWindow
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import COLUMN, ROW, Operator, stored_axis, stored_shape
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import SPATIAL, attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
-from tilewright.compiler.simplify.windows import SPATIAL
 
 LARGEST_DENOMINATOR = 128
 """The largest denominator of the weights of a linear resize, so that the weights are small integers."""

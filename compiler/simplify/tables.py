@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, REAL, Attribute, Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
 from tilewright.compiler.session import MemoScope, MemoStage
+from tilewright.compiler.simplify.attributes import constant_weights
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
-from tilewright.compiler.simplify.weights import constant_weights
 from tilewright.isa.program.stored_types import DEFAULT_TYPE, FLOATS
 
 FUNCTIONS = frozenset(

@@ -12,10 +12,14 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import (
+    SPATIAL,
+    ConstantTensor,
+    attributes_of,
+    constant_weights,
+    stored_weights,
+)
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
-from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
-from tilewright.compiler.simplify.windows import SPATIAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.graph.graph import Graph, Operator
-from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.attributes import ConstantTensor, attributes_of, constant_weights, stored_weights
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement
-from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 
 EXCHANGED = (0, 3, 2, 1)
 """The axes of a transposition that exchanges channels and columns."""

@@ -9,11 +9,9 @@ from hashlib import sha256
 
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import Transfers
-from tilewright.compiler.tile.length import too_long
-from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation
-from tilewright.compiler.tiling.layout import DramLayout, Layout, PixelRuns
+from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, too_long
+from tilewright.compiler.tiling.layout import DramLayout, InDram, Layout, PixelRuns
 from tilewright.compiler.tiling.pack_loops import LoopPacker, Packed, WordLoop, affine_runs
-from tilewright.compiler.tiling.place import InDram
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.session import MemoStage
 from tilewright.compiler.tiling.cost import ExpectedCycles, expected_cycles
+from tilewright.compiler.tiling.cost_terms import Surroundings, tile_counts
 from tilewright.compiler.tiling.options import TileSizes
-from tilewright.compiler.tiling.room import Room, too_small
+from tilewright.compiler.tiling.room import Room, shared_words, tile_words, too_small
 from tilewright.compiler.tiling.shape import NestShape, Sizes, extents
-from tilewright.compiler.tiling.surroundings import Surroundings
-from tilewright.compiler.tiling.tile_counts import tile_counts
-from tilewright.compiler.tiling.words import shared_words, tile_words
 from tilewright.isa.machine.machine import Machine
 
 WIDE_WINDOW = 4

@@ -28,9 +28,8 @@ from tilewright.compiler.tiling.job import (
     pixel_at,
     word_loop,
 )
-from tilewright.compiler.tiling.layout import Layout
+from tilewright.compiler.tiling.layout import InDram, Layout
 from tilewright.compiler.tiling.on_chip import OnChip
-from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.runs import WordRun, in_tiles, runs
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.compiler.tiling.weight_tiles import Box, WeightTiles

@@ -14,9 +14,8 @@ from tilewright.compiler.nest.space import NO_LOOP, NestSpace
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.tiling.builder import Fill
 from tilewright.compiler.tiling.choice import TileChoice
-from tilewright.compiler.tiling.layout import DramLayout, Layout
+from tilewright.compiler.tiling.layout import DramLayout, InDram, Layout
 from tilewright.compiler.tiling.pack_loops import WordLoop
-from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.shape import NestShape, Within
 
 Ranges = Mapping[str, range]

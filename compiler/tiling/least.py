@@ -17,6 +17,7 @@ from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, 
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
 from tilewright.compiler.tiling.cost import product_cycles, store_cycles
+from tilewright.compiler.tiling.cost_terms import ALONE, TileCounts, tile_counts
 from tilewright.compiler.tiling.loads import box_loads, load_bytes, operand_load
 from tilewright.compiler.tiling.shape import (
     Cycles,
@@ -29,8 +30,6 @@ from tilewright.compiler.tiling.shape import (
     is_brought_already,
     reach,
 )
-from tilewright.compiler.tiling.surroundings import ALONE
-from tilewright.compiler.tiling.tile_counts import TileCounts, tile_counts
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.engine import Direction
 from tilewright.isa.machine.machine import Machine

@@ -21,6 +21,7 @@ from tilewright.compiler.select.bindings import (
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
 from tilewright.compiler.templates.dma import burst_cycles, ports_of
+from tilewright.compiler.tiling.cost_terms import Surroundings, TileCounts
 from tilewright.compiler.tiling.shape import (
     Box,
     Cycles,
@@ -34,8 +35,6 @@ from tilewright.compiler.tiling.shape import (
     tables,
     words_of_pixels,
 )
-from tilewright.compiler.tiling.surroundings import Surroundings
-from tilewright.compiler.tiling.tile_counts import TileCounts
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.dma import moved_word_bytes

@@ -16,8 +16,8 @@ from tilewright.compiler.session import MemoStage, SameObject, Session
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.job import Constants, Content, NestJob, WholeTensor
+from tilewright.compiler.tiling.layout import InDram
 from tilewright.compiler.tiling.nest_stages import NestLowering
-from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.stage import Stage
 
 MOST_OPERATIONS = 1 << 17

@@ -21,7 +21,6 @@ from tilewright.compiler.select.bindings import (
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress
 from tilewright.compiler.tiling.builder import TileBuilder
-from tilewright.compiler.tiling.constant_views import ConstantViews
 from tilewright.compiler.tiling.dot import DotLowering
 from tilewright.compiler.tiling.job import (
     IN_GROUP,
@@ -37,7 +36,7 @@ from tilewright.compiler.tiling.job import (
     word_loop,
 )
 from tilewright.compiler.tiling.layout import Layout, box_layout
-from tilewright.compiler.tiling.on_chip import OnChip
+from tilewright.compiler.tiling.on_chip import ConstantViews, OnChip
 from tilewright.compiler.tiling.pack_loops import affine_runs
 from tilewright.compiler.tiling.shape import Within, extents
 from tilewright.compiler.tiling.stage import Stage

@@ -1,20 +1,30 @@
-"""Which tensors stay on chip between the layers, and with how much padding around them.
+"""Which tensors stay on chip between the layers: with how much padding, in which buffers, and what fills them.
 
 A tensor on chip lies whole in its memory from its first producer to its last consumer, inside the padding that its
 consumers want, so that nobody moves it. What does not fit goes through DRAM, the largest first.
 
-Most lie in one memory, that of activations. Sums that the array leaves for another nest may lie in the array's memory.
+Most lie in one memory, that of activations. Sums of the array may stay in its memory until another nest has read them,
+as those of blocks of weights do: several nests write them, each a part, and the last instruction of each is the
+array's own, so that nothing else would leave them there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
+
 from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram, index_range
-from tilewright.compiler.tiling.layout import Border, Layout, bordered_layout
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.tiling.builder import Fill, TileBuilder
+from tilewright.compiler.tiling.constants import pack_elements
+from tilewright.compiler.tiling.job import WholeTensor
+from tilewright.compiler.tiling.layout import Border, InDram, Layout, bordered_layout, outside_runs
+from tilewright.isa.language.expressions import const
 from tilewright.isa.machine.machine import Machine
 
 NOTHING_WITHIN: Mapping[int, int] = {}
@@ -114,3 +124,133 @@ def evict_largest(residency: Residency, position: int, live: Mapping[str, range]
     if not there:
         return None
     return residency.without(max(there, key=lambda name: residency.layouts[name].words), live)
+
+
+# -- sums of the array -------------------------------------------------------------------------------------------------
+
+
+def sums_for_others(selection: Selection, within: Mapping[int, int]) -> dict[str, int]:
+    """The tensors of sums that the array leaves in parts for other nests, and the most words that it writes at once."""
+    program, found = selection.program, dict[str, int]()
+    ends = {tensor.name for tensor in (*program.inputs, *program.outputs)}
+    parts: dict[str, list[int]] = {}
+    for position, nest in enumerate(program.nests):
+        parts.setdefault(nest.result.tensor, []).append(position)
+    for tensor, positions in parts.items():
+        covers = [selection.covers[position] for position in positions]
+        is_plain = all(len(cover.steps) == 1 and cover.dot is not None for cover in covers)
+        if len(positions) > 1 and is_plain and tensor not in ends and not within.keys() & {*positions}:
+            found[tensor] = max(cover.steps[0].format.destination.block for cover in covers)
+    return found
+
+
+# -- their buffers, and what their padding holds as the program goes on ------------------------------------------------
+
+
+class Fills:
+    """How words get a value: by an instruction that computes it from nothing, or by loads of a constant word."""
+
+    def __init__(self, selector: Selector, builder: TileBuilder) -> None:
+        self._selector = selector
+        self._builder = builder
+        self._known: dict[tuple[str, int], Fill] = {}  # by memory and value
+
+    def fill(self, nest: Nest, value: int, memory: str) -> Fill:
+        """How words of a memory get a value; the instruction is sought as one for `nest`."""
+        key = (memory, value)
+        if key not in self._known:
+            step = self._selector.cover_value(nest, const(value), memory)
+            self._known[key] = Fill(step, self._constant(value, memory) if step is None else "")
+        return self._known[key]
+
+    def _constant(self, value: int, name: str) -> str:
+        memory = self._builder.machine.memories[name]
+        assert memory.element.type is not None
+        word = pack_elements(np.full(memory.width, value), memory.element.type)
+        return self._builder.constant(f"fill{value}", word)
+
+
+class Residents:
+    """The tensors on chip at this point of the program.
+
+    All of them live in `memory`, but for sums, which live in `sum_memory`; those of `in_banks` each within one bank.
+    """
+
+    def __init__(
+        self,
+        nests: NestProgram,
+        residency: Residency,
+        memory: str,
+        sum_memory: str,
+        in_banks: Collection[str],
+        fills: Fills,
+        builder: TileBuilder,
+    ) -> None:
+        self.tensors: dict[str, WholeTensor] = {}
+        self._nests = nests
+        self._residency = residency
+        self._memory = memory
+        self._sum_memory = sum_memory
+        self._in_banks = in_banks
+        self._fills = fills
+        self._builder = builder
+        self._border_value: dict[str, int] = {}  # what a tensor's padding holds now
+        self._assumed: set[str] = set()
+        self._readers = nests.positions_of_readers
+
+    def may_hold(self, tensor: str) -> bool:
+        """Whether a tensor stays on chip."""
+        return tensor in self._residency.layouts
+
+    def add(self, tensor: str) -> WholeTensor:
+        """A buffer for a tensor that is not there yet."""
+        layout = self._residency.layouts[tensor]
+        is_in_bank = tensor in self._in_banks
+        memory = self._sum_memory if tensor in self._residency.sums else self._memory
+        buffer = self._builder.buffer(tensor, memory, layout.words, layout.group, is_in_bank=is_in_bank)
+        held = WholeTensor(buffer, layout)
+        self.tensors[tensor] = held
+        return held
+
+    def assume(self, tensor: str) -> None:
+        """A buffer for a tensor that nests which are not lowered have brought, with whatever padding is wanted."""
+        self.add(tensor)
+        self._assumed.add(tensor)
+
+    def set_border(self, tensor: str, position: int) -> None:
+        """Fill a tensor's padding with the value that its next reader at or after a nest expects there."""
+        if tensor in self._residency.sums:
+            return  # no reader reaches beyond them, and the array writes whole words
+        readers = self._readers.get(tensor, [])
+        for nest in (self._nests.nests[reader] for reader in readers if reader >= position):
+            for access in nest.reads.values():
+                if access.tensor == tensor and access.outside is not None and self._reaches_out(nest, tensor):
+                    self._fill_border(nest, tensor, access.outside)
+                    return
+        self._fill_border(self._nests.nests[position], tensor, 0)
+
+    def prepare_borders(self, nest: Nest, homes: Mapping[str, WholeTensor | InDram]) -> None:
+        """Refill the padding of tensors where it still holds the value for another reader."""
+        for access in nest.reads.values():
+            if not isinstance(homes.get(access.tensor), WholeTensor) or access.outside is None:
+                continue
+            if access.tensor in self._assumed:
+                continue
+            if self._reaches_out(nest, access.tensor) and self._border_value[access.tensor] != access.outside:
+                self._fill_border(nest, access.tensor, access.outside)
+
+    def _reaches_out(self, nest: Nest, tensor: str) -> bool:
+        shape = self._nests.buffers[tensor].shape
+        borders = [wanted_border(a, nest, shape) for a in nest.reads.values() if a.tensor == tensor]
+        return any(b.top or b.bottom or b.left or b.right for b in borders)
+
+    def _fill_border(self, nest: Nest, tensor: str, value: int) -> None:
+        held, shape = self.tensors[tensor], self._nests.buffers[tensor].shape
+        rows, columns = range(shape[ROW]), range(shape[COLUMN])
+        runs = outside_runs(held.layout, rows, columns)
+        if runs:
+            self._builder.fill_runs(self._fills.fill(nest, value, self._memory), held.buffer, held.layout, runs)
+        if held.layout.groups * held.layout.group > held.layout.blocks and tensor not in self._border_value:
+            fill = self._fills.fill(nest, value, self._memory)
+            self._builder.fill_missing_blocks(fill, held.buffer, held.layout, rows, columns)
+        self._border_value[tensor] = value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.compiler.tiling.place import InDram
+from tilewright.compiler.tiling.layout import InDram
 
 
 @dataclass(frozen=True, slots=True)

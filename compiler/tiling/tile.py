@@ -1,38 +1,44 @@
 """Covered nests to tiles: the operations that bring, compute and store every tile of every nest.
 
 The order of operations may be executed one after the other, and is such that engines with queues overlap: what a tile
-needs is asked for before the tile before it is computed.
+needs is asked for before the tile before it is computed. Before any operation is made, the plan says how each nest is
+cut; a plan is made with what the one before it has found. Tensors have places in DRAM: in the host's regions, among
+the constants, or in the workspace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tilewright.compiler.errors import RAISING
+from tilewright.compiler.errors import RAISING, CompileError
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
-from tilewright.compiler.nest.nest import Access
+from tilewright.compiler.nest.nest import Access, BufferPart, NestProgram
 from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import Selector
-from tilewright.compiler.session import Session
+from tilewright.compiler.select.transfer import home_of
+from tilewright.compiler.session import MemoStage, SameObject, Session
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.choice import TileChoice
-from tilewright.compiler.tiling.dram import DramTensors
-from tilewright.compiler.tiling.interleave import interleaved
+from tilewright.compiler.tiling.constants import pack_tensor
 from tilewright.compiler.tiling.job import NestJob, WholeTensor
 from tilewright.compiler.tiling.kept_tables import without_second_loads
+from tilewright.compiler.tiling.layout import DramLayout, InDram
 from tilewright.compiler.tiling.lowered import lowered_stages
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.plan import Plan, memory_read, read_in_blocks
-from tilewright.compiler.tiling.planned import plan_tiles
-from tilewright.compiler.tiling.residents import Fills, Residents
+from tilewright.compiler.tiling.planner import Planner
+from tilewright.compiler.tiling.residency import Fills, Residents
 from tilewright.compiler.tiling.shape import NestShape, Within
-from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined
+from tilewright.compiler.tiling.stage import Stage, interleaved, one_by_one, pipelined
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import BYTE_BITS, Element
+from tilewright.isa.program.program import Tensor
+from tilewright.isa.timing import BURST_BEATS
 
 
 def tile(selection: Selection, options: TilingOptions | None = None, session: Session | None = None) -> TileProgram:
@@ -192,3 +198,102 @@ def _rows_of_first_tile(access: Access, choice: TileChoice) -> int:
     """How many rows from the top of a tensor a nest's first tile reaches; at least 1."""
     index = access.index[ROW]
     return max(1, index.constant + 1 + sum(max(0, by * (choice.sizes[loop] - 1)) for loop, by in index.terms))
+
+
+# -- plans of selections -----------------------------------------------------------------------------------------------
+
+
+_PLANNERS = MemoStage[Planner](1)
+"""That of the selection that was planned last."""
+
+
+def planner_of(selection: Selection, options: TilingOptions, session: Session) -> Planner:
+    """A planner for a selection, that knows what the last one found if it was for the same selection."""
+    planner = session.memo(_PLANNERS, SameObject(selection), lambda: Planner(selection, options, session=session))
+    return planner.under(options)
+
+
+def without_room(selection: Selection, session: Session | None = None) -> tuple[CompileError, ...]:
+    """The error of each nest that no tile fits, whatever stays on chip between the others."""
+    return tuple(planner_of(selection, TilingOptions(residency="none"), session or Session()).refusals())
+
+
+def plan_tiles(selection: Selection, options: TilingOptions, session: Session | None = None) -> Plan:
+    """Begin with everything on chip, and take off the largest tensors until every nest has a tile that fits.
+
+    What was found before is in `session`. Raises CompileError when a nest finds none with nothing on chip.
+    """
+    return planner_of(selection, options, session or Session()).plan()
+
+
+# -- places in DRAM ----------------------------------------------------------------------------------------------------
+
+
+WORKSPACE, INPUTS, OUTPUTS = "workspace", "inputs", "outputs"
+
+
+class DramTensors:
+    """Places in DRAM: the host's tensors have theirs from the start, others get one when they are first asked for."""
+
+    def __init__(self, machine: Machine, nests: NestProgram, builder: TileBuilder) -> None:
+        self._machine = machine
+        self._nests = nests
+        self._builder = builder
+        self._places: dict[str, InDram] = {}
+        self.inputs, self.input_bytes = self._in_region(nests.inputs)
+        self.outputs, self.output_bytes = self._in_region(nests.outputs)
+        self._hosted = {host.name: (OUTPUTS, host) for host in self.outputs}
+        self._hosted |= {host.name: (INPUTS, host) for host in self.inputs}
+
+    def place(self, tensor: str) -> InDram:
+        """A tensor's place in DRAM."""
+        if tensor not in self._places:
+            self._places[tensor] = self._new_place(tensor)
+        return self._places[tensor]
+
+    def parts(self, tensor: str) -> tuple[InDram, ...]:
+        """The places of the inputs that are parts of a buffer."""
+        return tuple(map(self._part_place, self._nests.buffers[tensor].parts))
+
+    def _part_place(self, part: BufferPart) -> InDram:
+        place, (batch, channel, row, column) = self.place(part.tensor), part.first
+        assert channel % self._machine.lanes == 0, f"{part.tensor} begins within a word, at channel {channel}"
+        first = (batch, channel // self._machine.lanes, row, column)
+        return replace(place, layout=replace(place.layout, first=first))
+
+    def _new_place(self, tensor: str) -> InDram:
+        values = self._nests.constants.get(tensor)
+        shape = self._nests.buffers[tensor].shape if values is None else values.shape
+        memory = home_of(self._builder.transfers, self._nests, tensor)
+        layout = self._layout(shape, self._machine.memories[memory].element)
+        if values is None:
+            return InDram(self._buffer(tensor, layout), layout, memory, self.parts(tensor))
+        return InDram(
+            self._builder.constant(f"{tensor}.data", pack_tensor(values, self._nests.constant_types[tensor], layout)),
+            layout,
+            memory,
+        )
+
+    def _buffer(self, tensor: str, layout: DramLayout) -> str:
+        region, host = self._hosted.get(tensor, (WORKSPACE, None))
+        if host is None:
+            return self._builder.buffer(f"{tensor}.{region}", region, layout.bytes, self._burst_bytes)
+        return self._builder.buffer(f"{tensor}.{region}", region, layout.bytes, offset=host.offset)
+
+    def _in_region(self, tensors: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], int]:
+        """Offsets of the host's tensors in their region, each on a burst; and the region's size."""
+        placed, end = [], 0
+        for tensor in tensors:
+            offset = -(-end // self._burst_bytes) * self._burst_bytes
+            memory = self._machine.memories[home_of(self._builder.transfers, self._nests, tensor.name)]
+            end = offset + self._layout(tensor.stored, memory.element).bytes
+            placed.append(replace(tensor, offset=offset, lanes=self._machine.lanes))
+        return tuple(placed), end
+
+    def _layout(self, shape: Sequence[int], element: Element) -> DramLayout:
+        lanes = self._machine.lanes
+        return DramLayout(tuple(shape), lanes, lanes * element.bits // BYTE_BITS)
+
+    @property
+    def _burst_bytes(self) -> int:
+        return BURST_BEATS * self._machine.dram.bus_bytes

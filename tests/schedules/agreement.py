@@ -28,9 +28,9 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import finished
 from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.select.select import select
+from tilewright.compiler.tiling.cost_terms import ALONE
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.planner import Planner
-from tilewright.compiler.tiling.surroundings import ALONE
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine

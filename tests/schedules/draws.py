@@ -34,11 +34,11 @@ from tilewright.compiler.pipeline import finished
 from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.choice import MOST_TILES
+from tilewright.compiler.tiling.cost_terms import ALONE
 from tilewright.compiler.tiling.least import least_cycles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan
 from tilewright.compiler.tiling.planner import Planner
-from tilewright.compiler.tiling.surroundings import ALONE
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine

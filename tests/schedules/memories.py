@@ -37,9 +37,9 @@ from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.session import Session
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.planned import without_room as nests_without_room
 from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.tile import tile_part
+from tilewright.compiler.tiling.tile import without_room as nests_without_room
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine

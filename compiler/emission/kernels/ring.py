@@ -8,7 +8,7 @@ Buffers are numbers: their positions in the order of their first operations. `fi
 
 from __future__ import annotations
 
-from tilewright.compiler.emission.banks import NOWHERE, REUSE_DISTANCE, first_legal
+from tilewright.compiler.emission.packing import NOWHERE, REUSE_DISTANCE, first_legal
 from tilewright.isa.kernels.kernel import kept_on_disk, part_of_kernel
 
 DONE = -1

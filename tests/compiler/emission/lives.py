@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.emission.lifetimes import Lifetime
+from tilewright.compiler.emission.packing import Lifetime
 from tilewright.compiler.tile.program import TileBuffer
 
 

@@ -1,4 +1,4 @@
-"""Durations: of an operation alone, as the cycle model has them."""
+"""Durations are those of the cycle model; loads start by need, and as late as all of them together allow."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import pytest
 
 from tests.compiler.tile_programs import TileBuilder
 from tilewright.compiler.emission.allocate import allocate
-from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.dependences import Dependences
+from tilewright.compiler.emission.durations import EARLY_ROUND_TRIPS, durations, plan_loads
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.waits import waits
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.engine import Engine
 from tilewright.isa.program.program import place_regions
+from tilewright.isa.templates.work import Work
 from tilewright.simulator.cycles import simulate_cycles
 
 CLOSE = 12
@@ -61,3 +64,56 @@ def test_of_a_vector_statement_and_of_a_store() -> None:
     build.run("store_act", {"trip.k": 100, "y.k": 1, "d.k": 16}, y=to, d=there)
     expect_close(build, 0)
     expect_close(build, 1)
+
+
+ENGINES = load_machine("base16").engines
+ROUND_TRIP = 10
+MARGIN = EARLY_ROUND_TRIPS * ROUND_TRIP
+
+
+def engines_called(*names: str) -> list[Engine]:
+    return [ENGINES[name] for name in names]
+
+
+def test_the_load_that_is_needed_first_goes_first() -> None:
+    engines = engines_called("load", "load", "mma", "vec")
+    lasting = [Work(20, 30), Work(20, 30), Work(50, 60), Work(5, 9)]
+    before = Dependences(((), (), (1,), (0, 2)), ((),) * 4)
+    plan = plan_loads(engines, lasting, before, ROUND_TRIP)
+    assert plan.loads == (1, 0)
+    assert list(plan.starts) == [0, 0, 30, 90]
+    # Needed in 30 and in 90; a load's words begin to come ROUND_TRIP after its start.
+    assert [plan.from_cycle[index] + MARGIN for index in (1, 0)] == [0, 60]
+
+
+def test_loads_that_follow_each_other_start_earlier() -> None:
+    engines = engines_called("load", "load", "mma")
+    lasting = [Work(100, 110), Work(100, 110), Work(50, 60)]
+    before = Dependences(((), (), (0, 1)), ((),) * 3)
+    plan = plan_loads(engines, lasting, before, ROUND_TRIP)
+    assert [at + MARGIN for at in plan.from_cycle[:2]] == [110 - 10 - 200, 110 - 10 - 100]
+
+
+@pytest.mark.parametrize(("ports", "first"), [(1, 360), (2, 400)])
+def test_beats_of_two_engines_follow_each_other_on_one_port(ports: int, first: int) -> None:
+    """The example of the module: loads of 100 cycles needed in 500, 520 and 900, the first by another engine."""
+    machine = load_machine("base16-2dma", [f"dram.ports={ports}", f"engines.load2.port={ports - 1}"])
+    names = ("load2", "load", "load", "vec", "vec", "vec")
+    engines, port = [machine.engines[name] for name in names], ports - 1
+    loads = [Work(100, 100, read_beats=60, port=port), *[Work(100, 100, read_beats=60)] * 2]
+    lasting = [*loads, Work(20, 520), Work(380, 380), Work(9, 9)]
+    before = Dependences(((), (), (), (0,), (1,), (2, 4)), ((),) * 6)
+    plan = plan_loads(engines, lasting, before, 0)
+    assert [plan.starts[at] for at in (3, 4, 5)] == [100, 120, 500]
+    assert plan.loads == (0, 1, 2)
+    # Needed in 100, 120 and 500.
+    assert list(plan.from_cycle[:3]) == [first - 400, 420 - 400, 800 - 400]
+
+
+def test_words_that_another_load_overwrites_are_needed_when_its_are() -> None:
+    engines = engines_called("load", "load", "vec", "load")
+    lasting = [Work(10, 20)] * 4
+    before = Dependences(((), (), (1,), ()), ((), (0,), (), ()))
+    plan = plan_loads(engines, lasting, before, ROUND_TRIP)
+    assert plan.loads == (0, 1, 3)
+    assert plan.from_cycle[3] == 0  # nobody reads it: it starts in its turn, and keeps nothing behind it waiting

@@ -8,7 +8,7 @@ import pytest
 
 from tests.compiler.tile_programs import random_tiles
 from tilewright.compiler.emission.allocate import allocate
-from tilewright.compiler.emission.lifetimes import buffer_lifetimes
+from tilewright.compiler.emission.packing import buffer_lifetimes
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.emission.rules import PLACED_RULES
 from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tilewright.compiler.simplify.attributes import ConstantTensor
 from tilewright.compiler.simplify.found_scales import found_weights
-from tilewright.compiler.simplify.weights import ConstantTensor
 
 
 def meant(found: ConstantTensor | None) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ import pytest
 from tests.compiler.machines import machine
 from tests.compiler.models import conv_model
 from tests.compiler.nests import network_for, select_and_tile
-from tilewright.compiler.emission.lifetimes import buffer_lifetimes, live_lower_bound
+from tilewright.compiler.emission.packing import buffer_lifetimes, live_lower_bound
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.select.select import select

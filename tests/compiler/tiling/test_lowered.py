@@ -25,10 +25,10 @@ from tilewright.compiler.tiling import lowered
 from tilewright.compiler.tiling import tile as tile_module
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.job import Content, NestJob
+from tilewright.compiler.tiling.layout import InDram
 from tilewright.compiler.tiling.lowered import lowered_stages
 from tilewright.compiler.tiling.nest_stages import NestLowering
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.files.loader import load_machine

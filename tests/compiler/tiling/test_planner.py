@@ -10,8 +10,8 @@ from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.select import select
 from tilewright.compiler.session import Session
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.planned import planner_of
 from tilewright.compiler.tiling.planner import Planner
+from tilewright.compiler.tiling.tile import planner_of
 
 OTHERS = {
     "a 256th of the memory for tiles": TilingOptions(1 / 256),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.compiler.tiling.layout import DramLayout
-from tilewright.compiler.tiling.place import InDram
+from tilewright.compiler.tiling.layout import DramLayout, InDram
 from tilewright.compiler.tiling.runs import WordRun, in_tiles, runs
 
 CACHE = InDram("cache", DramLayout((2, 20, 1, 60), 16, 16), "act")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.compiler.graph.graph import Quantization
-from tilewright.compiler.simplify.weights import ConstantTensor, reshaped
+from tilewright.compiler.simplify.attributes import ConstantTensor, reshaped
 
 
 def weights(shape: tuple[int, ...], axis: int | None) -> ConstantTensor:

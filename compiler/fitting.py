@@ -12,9 +12,8 @@ from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.levels import Form, Source
 from tilewright.compiler.options import Options
-from tilewright.compiler.pass_list import PassList
 from tilewright.compiler.passes import PLACED_BY, TILED_BY, PassContext
-from tilewright.compiler.running import DECIDED, Keep, finisher_of, run
+from tilewright.compiler.running import DECIDED, Keep, PassList, finisher_of, run
 from tilewright.compiler.search.decide import PLANS, Decision, FoundPlan, decide, search_anew
 from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.tile.program import TileProgram

@@ -17,7 +17,6 @@ from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.levels import GRAPH, Form, Source
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
-from tilewright.compiler.pass_list import PassList, chosen, listed
 from tilewright.compiler.passes import (
     COLUMNS,
     MACHINE_FROM,
@@ -30,7 +29,7 @@ from tilewright.compiler.passes import (
     all_passes,
 )
 from tilewright.compiler.remedy import with_tried_remedy
-from tilewright.compiler.running import Keep, finisher_of, run_to_program
+from tilewright.compiler.running import Keep, PassList, chosen, finisher_of, listed, run_to_program
 from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.search.stand_in import stand_in
 from tilewright.compiler.select.cover import Selection

@@ -16,7 +16,7 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.datapath_schedule import PipelineEnd, StagePlace, Unit, bind, schedule
-from tilewright.isa.templates.vector_walk import multiplied_by_element
+from tilewright.isa.templates.vector import multiplied_by_element
 from tilewright.isa.timing import format_stages, in_pipeline, is_wires, vec_stages
 from tilewright.rtl.datapath_widths import (
     immediates_bits,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.vector_walk import vector_walk
+from tilewright.isa.templates.vector import vector_walk
 from tilewright.rtl.layout import immediate_places, immediates_layout
 
 

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Loop, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
-from tilewright.isa.templates.vector_walk import PARTS, ROWS, vector_walk
+from tilewright.isa.templates.vector import PARTS, ROWS, vector_walk
 from tilewright.rtl.gating import clocked_when
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.outline import outlined

@@ -14,7 +14,7 @@ from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Operand
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.templates.vector_walk import is_same_in_all_lanes, multiplied_by_element, vector_walk
+from tilewright.isa.templates.vector import is_same_in_all_lanes, multiplied_by_element, vector_walk
 from tilewright.isa.timing import (
     can_be_refused,
     format_stages,

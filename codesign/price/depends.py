@@ -18,7 +18,7 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.dma import dram_operand, moved_word_bytes
-from tilewright.isa.templates.vector_walk import ROWS
+from tilewright.isa.templates.vector import ROWS
 from tilewright.isa.timing import can_be_refused
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.beats import Window

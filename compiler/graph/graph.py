@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, Named, describe
 from tilewright.isa.language.numeric import parse_integer_type
-from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.program import Scales
 from tilewright.isa.program.stored_types import FLOATS, STORED_TYPES
 
 BATCH, CHANNEL, ROW, COLUMN = range(4)

@@ -15,8 +15,11 @@ from tilewright.compiler.arithmetic import (
     Arithmetic,
     Integers,
     NumberFormat,
+    adds_scaled,
+    adds_to_sums,
     arithmetic_of,
     normalized,
+    vector_blocks,
     with_common_shift,
 )
 from tilewright.compiler.fresh_names import fresh_name
@@ -27,7 +30,6 @@ from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_form
 from tilewright.compiler.lower.sum_formats import BlockFormat, PiecesFormat, block_format, pieces_format
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
-from tilewright.compiler.vectors import adds_scaled, adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import FloatType, IntegerType, Interval
 from tilewright.isa.machine.machine import Machine

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.compiler.arithmetic import vector_blocks
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram, index_range
-from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 

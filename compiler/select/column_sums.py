@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.arithmetic import Arithmetic, arithmetic_of
+from tilewright.compiler.arithmetic import Arithmetic, arithmetic_of, vector_blocks
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.nest.expressions import source, with_node
@@ -24,7 +24,6 @@ from tilewright.compiler.nest.space import NestSpace, coefficient, nest_space
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.session import Session
 from tilewright.compiler.templates.systolic import weight_tiles
-from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op

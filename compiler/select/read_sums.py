@@ -26,9 +26,8 @@ from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProg
 from tilewright.compiler.nest.products import products_of, summed_loop
 from tilewright.compiler.nest.space import NestSpace
 from tilewright.compiler.select.bindings import TensorRead
-from tilewright.compiler.select.cover import Cover
+from tilewright.compiler.select.cover import Cover, is_bare_product, is_whole_result, takes_each_once
 from tilewright.compiler.select.selector import Selector
-from tilewright.compiler.select.within import is_bare_product, is_whole_result, takes_each_once
 from tilewright.compiler.session import Session
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import REDUCTIONS, Op

@@ -1,23 +1,29 @@
-"""The cheapest cover of a nest with the instructions of a machine."""
+"""The cheapest cover of a nest with the instructions of a machine, searched once for each form of nest.
+
+Nests of one form differ only in names, in the elements of constants, and in the pixels at which they begin. Constants
+of the same channels are packed so that several steps of a cover read the same words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.nest.nest import Nest, NestProgram
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN
+from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop, NestProgram
 from tilewright.compiler.nest.products import Correction, products_of
-from tilewright.compiler.select.bindings import Binding, Intermediate, TensorRead
+from tilewright.compiler.select.bindings import Binding, Intermediate, Parameters, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.select.explain import Reason, explain
-from tilewright.compiler.select.form import FormsOfNests
-from tilewright.compiler.select.parameters import with_shared_parameters
 from tilewright.compiler.select.search import Best, CoverSearch, Pattern, computing_patterns
 from tilewright.compiler.select.transfer import Transfers, find_transfers, home_of
 from tilewright.compiler.select.window_sums import with_window_sums
 from tilewright.compiler.session import MemoScope, MemoStage, SameObject, Session
 from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.systolic import systolic_activations
 
@@ -140,3 +146,84 @@ def _corrections(best: Best, inputs: Mapping[str, Binding]) -> tuple[Correction,
     vector = inputs[systolic_activations(best.pattern.format).name]
     assert products is not None and isinstance(vector, TensorRead)
     return products.corrections(vector.read)
+
+
+RANK = COLUMN + 1
+
+
+class TensorFacts(NamedTuple):
+    """What is known of a tensor that is read or written; `values` and what follows it are of constants only."""
+
+    type: IntegerType
+    values: Interval | None = None
+    rank: int = 0
+    entries: int = 0  # of a table: its last dimension
+
+
+class Form(NamedTuple):
+    """Loops, expression and accesses of a nest, with the facts of each tensor in place of its name."""
+
+    loops: tuple[NestLoop, ...]
+    expr: Expr
+    reads: tuple[tuple[str, tuple[Affine, ...], int | None, TensorFacts], ...]
+    result: tuple[tuple[Affine, ...], TensorFacts]
+
+
+class FormsOfNests:
+    """The forms of one program's nests; each constant is looked through once."""
+
+    def __init__(self, program: NestProgram) -> None:
+        self._program = program
+        self._facts: dict[str, TensorFacts] = {}
+
+    def of(self, nest: Nest) -> Form:
+        reads = tuple((name, *self._seen(access)) for name, access in nest.reads.items())
+        index, _, facts = self._seen(nest.result)
+        return Form(nest.loops, nest.expr, reads, (index, facts))
+
+    def _seen(self, access: Access) -> tuple[tuple[Affine, ...], int | None, TensorFacts]:
+        index = access.index
+        if len(index) == RANK and access.tensor in self._program.buffers:
+            index = tuple([i if d == CHANNEL or not i.constant else Affine(i.terms) for d, i in enumerate(index)])
+        return index, access.outside, self._facts_of(access.tensor)
+
+    def _facts_of(self, tensor: str) -> TensorFacts:
+        if tensor not in self._facts:
+            self._facts[tensor] = self._looked_up(tensor)
+        return self._facts[tensor]
+
+    def _looked_up(self, tensor: str) -> TensorFacts:
+        buffer = self._program.buffers.get(tensor)
+        if buffer is not None:
+            return TensorFacts(buffer.type)
+        values = self._program.constants[tensor]
+        limits = Interval(int(values.min()), int(values.max())) if values.size else None
+        return TensorFacts(
+            self._program.constant_types[tensor], limits, values.ndim, values.shape[-1] if values.ndim else 0
+        )
+
+
+def with_shared_parameters(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps, with constants of the same channels packed into the same words where fields allow it."""
+    shared: dict[tuple[str, bool], list[Parameters]] = {}  # by memory, and whether a reduction runs over the channels
+    for step, operand, own in _parameters(steps):
+        groups = shared.setdefault((operand.memory, operand.name in step.across), [])
+        for position, group in enumerate(groups):
+            if (both := group.joined(own)) is not None:
+                groups[position] = both
+                break
+        else:
+            groups.append(own)
+    inputs = {id(step): dict(step.inputs) for step in steps}
+    for step, operand, own in _parameters(steps):
+        groups = shared[operand.memory, operand.name in step.across]
+        inputs[id(step)][operand.name] = next(group for group in groups if group.joined(own) == group)
+    return tuple(replace(step, inputs=inputs[id(step)]) for step in steps)
+
+
+def _parameters(steps: Sequence[Step]) -> Iterator[tuple[Step, Operand, Parameters]]:
+    for step in steps:
+        for operand in step.format.sources:
+            bound = step.inputs[operand.name]
+            if isinstance(bound, Parameters):
+                yield step, operand, bound

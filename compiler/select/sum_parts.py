@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from tilewright.compiler.arithmetic import arithmetic_of
+from tilewright.compiler.arithmetic import arithmetic_of, longest_buffer, vector_blocks
 from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.expressions import source, with_node
@@ -21,7 +21,6 @@ from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.session import Session
-from tilewright.compiler.vectors import longest_buffer, vector_blocks
 from tilewright.isa.language.expressions import Expr, make, walk
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.mlir import Attribute, MlirOperation
 from tilewright.isa.errors import IsaError, short
-from tilewright.isa.program.program import Tensor
-from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.program import Scales, Tensor
 from tilewright.isa.program.windows import Windows
 
 TENSOR = (

@@ -6,32 +6,24 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 
+from tilewright.compiler.arithmetic import vector_blocks
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.products import choosing_loops, summed_loop
 from tilewright.compiler.nest.space import NO_LOOP, describe
 from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TensorRead
-from tilewright.compiler.select.cover import Cover, Selection
+from tilewright.compiler.select.cover import Cover, Selection, nests_within
 from tilewright.compiler.select.transfer import find_transfers, home_of
-from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.session import SameObject, Session
 from tilewright.compiler.tiling.choice import CUTS, Candidates, Cuts, TileChoice, candidates
 from tilewright.compiler.tiling.constants import pixel_blocks
 from tilewright.compiler.tiling.cost_terms import ALONE, IN_A_NETWORK, Surroundings
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Plan, memory_read, read_in_blocks
-from tilewright.compiler.tiling.residency import (
-    Residency,
-    everything_on_chip,
-    evict_largest,
-    lives,
-    sums_for_others,
-    wanted_border,
-)
+from tilewright.compiler.tiling.plan import Plan, memory_read, read_in_blocks, sums_for_others
+from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from tilewright.compiler.tiling.room import Room, limited, longest_piece
 from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
-from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.program.program import Layer
 from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
 

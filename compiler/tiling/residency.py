@@ -3,9 +3,7 @@
 A tensor on chip lies whole in its memory from its first producer to its last consumer, inside the padding that its
 consumers want, so that nobody moves it. What does not fit goes through DRAM, the largest first.
 
-Most lie in one memory, that of activations. Sums of the array may stay in its memory until another nest has read them,
-as those of blocks of weights do: several nests write them, each a part, and the last instruction of each is the
-array's own, so that nothing else would leave them there.
+Most lie in one memory, that of activations. Sums that the array leaves for another nest may lie in the array's memory.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import numpy as np
 
 from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram, index_range
-from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.constants import pack_elements
@@ -124,24 +121,6 @@ def evict_largest(residency: Residency, position: int, live: Mapping[str, range]
     if not there:
         return None
     return residency.without(max(there, key=lambda name: residency.layouts[name].words), live)
-
-
-# -- sums of the array -------------------------------------------------------------------------------------------------
-
-
-def sums_for_others(selection: Selection, within: Mapping[int, int]) -> dict[str, int]:
-    """The tensors of sums that the array leaves in parts for other nests, and the most words that it writes at once."""
-    program, found = selection.program, dict[str, int]()
-    ends = {tensor.name for tensor in (*program.inputs, *program.outputs)}
-    parts: dict[str, list[int]] = {}
-    for position, nest in enumerate(program.nests):
-        parts.setdefault(nest.result.tensor, []).append(position)
-    for tensor, positions in parts.items():
-        covers = [selection.covers[position] for position in positions]
-        is_plain = all(len(cover.steps) == 1 and cover.dot is not None for cover in covers)
-        if len(positions) > 1 and is_plain and tensor not in ends and not within.keys() & {*positions}:
-            found[tensor] = max(cover.steps[0].format.destination.block for cover in covers)
-    return found
 
 
 # -- their buffers, and what their padding holds as the program goes on ------------------------------------------------

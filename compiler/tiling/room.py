@@ -8,6 +8,7 @@ from typing import assert_never
 
 import numpy as np
 
+from tilewright.compiler.arithmetic import longest_buffer
 from tilewright.compiler.errors import TooSmall
 from tilewright.compiler.nest.space import describe
 from tilewright.compiler.remedy import larger_memory
@@ -37,7 +38,6 @@ from tilewright.compiler.tiling.shape import (
     vector_access,
     words_of_pixels,
 )
-from tilewright.compiler.vectors import longest_buffer
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory

@@ -16,11 +16,11 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import BYTE_BITS, Element, integer_element
 from tilewright.isa.program.images import require_images
 from tilewright.isa.program.program import (
+    Scales,
     Tensor,
     require_elements,
     require_scales,
 )
-from tilewright.isa.program.scales import Scales
 from tilewright.isa.program.small_floats import small_float_of
 from tilewright.isa.program.stored_types import DEFAULT_TYPE, DTYPES, INTEGERS, stored_type
 from tilewright.isa.program.windows import Windows

@@ -8,8 +8,7 @@ from tilewright.isa.assembly.line import quoted
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
 from tilewright.isa.machine.memory import DRAM, REGIONS
-from tilewright.isa.program.program import Layer, Program, Tensor
-from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.program import Layer, Program, Scales, Tensor
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
 
 HEX_BYTES = 32

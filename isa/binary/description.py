@@ -12,11 +12,11 @@ from tilewright.isa.program.images import require_images
 from tilewright.isa.program.program import (
     Layer,
     Program,
+    Scales,
     Tensor,
     require_elements,
     require_scales,
 )
-from tilewright.isa.program.scales import Scales
 from tilewright.isa.program.stored_types import DTYPES, INTEGERS, stored_type
 from tilewright.isa.program.windows import Windows
 

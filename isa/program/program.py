@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -16,9 +16,44 @@ from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import Instruction, encode
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import BYTE_BITS, REGIONS, storage_bits
-from tilewright.isa.program.scales import Scales
 from tilewright.isa.program.stored_types import DEFAULT_TYPE, StoredType, stored_type
 from tilewright.isa.program.windows import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """real = scale · (q - zero_point), one of each for every box of a tensor; boxes are counted in C order."""
+
+    box: tuple[int, ...]  # elements along each dimension
+    values: tuple[float, ...]
+    zero_points: tuple[int, ...]
+
+    def require_fit(self, shape: Sequence[int]) -> None:
+        """Raise IsaError unless there is a scale and a zero point for each box of a tensor of this shape."""
+        boxes = prod(self._counts(shape)) if len(self.box) == len(shape) else 0  # none fit
+        if not len(self.values) == len(self.zero_points) == boxes or min(self.box, default=1) < 1:
+            raise IsaError(
+                f"boxes {list(self.box)} of {list(shape)}: expected as many dimensions, and a scale and a zero point "
+                f"for each of {boxes} boxes, got {len(self.values)} and {len(self.zero_points)}"
+            )
+
+    def spread(self, shape: Sequence[int]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Scale and zero point of each element, as arrays that broadcast against a tensor of this shape."""
+        scales, zeros = np.array(self.values, np.float32), np.array(self.zero_points, np.int64)
+        return self._spread(scales, shape), self._spread(zeros, shape)
+
+    def _spread(self, by_box: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+        counts = self._counts(shape)
+        spread = by_box.reshape(counts)
+        for axis, (count, size) in enumerate(zip(counts, shape, strict=True)):
+            if count > 1:
+                spread = spread.repeat(self.box[axis], axis).take(range(size), axis)
+        return spread
+
+    def _counts(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """How many boxes lie along each dimension."""
+        return tuple(max(1, -(-size // max(1, edge))) for size, edge in zip(shape, self.box, strict=True))
+
 
 REGION_ALIGNMENT_BYTES = 4096
 

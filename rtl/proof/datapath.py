@@ -13,7 +13,7 @@ from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.templates.datapath_schedule import Unit
-from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
+from tilewright.isa.templates.vector import multiplied_by_element, vector_walk
 from tilewright.isa.timing import format_stages, in_pipeline, is_wires, vec_stages
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.datapath_widths import result_element_bits

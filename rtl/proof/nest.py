@@ -8,7 +8,7 @@ from tilewright.isa.machine.encoding import OPCODE, Loop
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
-from tilewright.isa.templates.vector_walk import PARTS, ROWS
+from tilewright.isa.templates.vector import PARTS, ROWS
 from tilewright.rtl.nest import FormatWalk, NestWalker
 from tilewright.rtl.proof.netlist import NetlistRun, SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if, signed

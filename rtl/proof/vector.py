@@ -7,7 +7,7 @@ import z3
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
+from tilewright.isa.templates.vector import multiplied_by_element, vector_walk
 from tilewright.isa.timing import memory_read
 from tilewright.rtl.datapath_widths import result_bits
 from tilewright.rtl.parts import JoinedParts

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.vector_walk import vector_walk
+from tilewright.isa.templates.vector import vector_walk
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.memory import Requester
 from tilewright.rtl.templates.facet import Facet, MemoryPort

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.templates.vector_walk import ROWS, VectorWalk, vector_walk
+from tilewright.isa.templates.vector import ROWS, VectorWalk, vector_walk
 from tilewright.simulator.regions import Region
 
 Numbers = NDArray[np.object_]

@@ -3,6 +3,8 @@
 Real factors as multiplier and shift are as near as the width allows, which exact fractions tell.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,12 +13,13 @@ import pytest
 
 from tests.compiler.machines import without
 from tests.odd_elements import ODD_ELEMENTS
-from tilewright.compiler.arithmetic import NumberFormat, arithmetic_of, normalized, with_common_shift
+from tilewright.compiler.arithmetic import NumberFormat, arithmetic_of, longest_buffer, normalized, with_common_shift
 from tilewright.compiler.errors import CompileError
 from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
-from tilewright.isa.language.numeric import Rounding, parse_integer_type
+from tilewright.isa.language.numeric import IntegerType, Rounding, parse_integer_type
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory, integer_element
 
 USUAL = NumberFormat(16, 6, 32, Rounding.EVEN)
 
@@ -202,3 +205,17 @@ def test_a_factor_that_is_no_number_is_refused(factor: float) -> None:
 def test_two_factors_share_the_shift_of_the_larger() -> None:
     assert with_common_shift(0.5, 0.75, NUMBER, "test") == (32768, 49152, 16)
     assert with_common_shift(4.0, 0.001, NUMBER, "test") == (32768, 8, 13)  # 0.001 · 2**13 = 8.192
+
+
+def memory(depth: int, banks: int) -> Memory:
+    return Memory("m", integer_element(IntegerType(8, True)), 4, depth, banks)
+
+
+def test_groups_that_divide_a_bank_may_fill_the_memory() -> None:
+    assert longest_buffer(memory(64, 4), 4) == 64
+
+
+def test_groups_that_do_not_divide_a_bank_stay_within_one() -> None:
+    # A bank of 15 words can begin one or two words before a multiple of 3, so 13 words are sure: 12 in whole groups.
+    assert longest_buffer(memory(30, 2), 3) == 30
+    assert longest_buffer(memory(32, 2), 3) == 12

@@ -25,10 +25,10 @@ from tilewright.compiler import pipeline
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
-from tilewright.compiler.pass_list import PassList
 from tilewright.compiler.passes import in_order
 from tilewright.compiler.pipeline import PASSES, compile_model, pass_named, pass_names, resume
 from tilewright.compiler.rules import Rule, RuleViolation
+from tilewright.compiler.running import PassList
 from tilewright.compiler.tile.text import print_tiles
 from tilewright.host.tensors import dram_image, read_outputs
 from tilewright.isa.binary.elf_writer import to_bytes

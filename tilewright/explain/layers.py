@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tilewright.compiler.arithmetic import vector_blocks
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.stripes.cut import name_uncut
 from tilewright.compiler.tiling.choice import TileChoice
@@ -14,7 +15,6 @@ from tilewright.compiler.tiling.plan import Plan
 from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.residency import everything_on_chip
 from tilewright.compiler.tiling.shape import NestShape, extents
-from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.check.footprint import expand, footprint, merge_ranges
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.demands import moved_bytes

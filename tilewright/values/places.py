@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.arithmetic import vector_blocks
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.tiling.layout import DramLayout, Layout
 from tilewright.compiler.tiling.residency import everything_on_chip
-from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.numeric import FloatType
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import Machine

@@ -8,8 +8,7 @@ from tests.compiler.models import ModelBuilder, run_onnx
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.host_values import from_host, to_host
 from tilewright.host.tensors import pack, unpack
-from tilewright.isa.program.program import Tensor
-from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.program import Scales, Tensor
 
 
 def tensor(dtype: str, scale: float = 0.1, zero_point: int = -3) -> Tensor:

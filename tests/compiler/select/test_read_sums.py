@@ -16,9 +16,9 @@ from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.compared import compared_sums
+from tilewright.compiler.select.cover import nests_within
 from tilewright.compiler.select.read_sums import candidates, read_sums
 from tilewright.compiler.select.select import select
-from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.session import Session
 from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.machine.machine import Machine

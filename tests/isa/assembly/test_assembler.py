@@ -14,8 +14,7 @@ from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import Layer, Program, Tensor
-from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.program import Layer, Program, Scales, Tensor
 from tilewright.isa.program.stored_types import DTYPES
 
 BASE16 = load_machine("base16")

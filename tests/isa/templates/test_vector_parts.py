@@ -10,7 +10,7 @@ from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.encoding import make_instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.table import works_of
-from tilewright.isa.templates.vector_walk import vector_walk
+from tilewright.isa.templates.vector import vector_walk
 from tilewright.isa.timing import vec_write
 
 SECOND = "engines:\n  vec2: {template: vector, lanes: LANES, queue: 1, reads: [act, acc], writes: [act, acc]}\n"

@@ -9,7 +9,7 @@ from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.encoding import make_instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.table import works_of
-from tilewright.isa.templates.vector_walk import multiplied_by_element, vector_walk
+from tilewright.isa.templates.vector import multiplied_by_element, vector_walk
 
 MACHINE = load_machine("vector-only")  # 8 lanes
 

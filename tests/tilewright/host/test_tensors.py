@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from tests.compiler.tile_programs import WORDS, TileBuilder
 from tilewright.errors import InputError
 from tilewright.host.tensors import dram_image, host_dtype, pack, quantize, read_outputs, unpack
-from tilewright.isa.program.program import Tensor, place_regions
-from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.program import Scales, Tensor, place_regions
 
 IMAGE = Tensor("image", (1, 3, 2, 2), (1, 3, 2, 2), "float32", 0.5, -3, 0, 4)
 

@@ -23,7 +23,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.isa.machine.products import adds_product
 from tilewright.isa.program.stored_types import DEFAULT_TYPE
-from tilewright.isa.templates.systolic import systolic_activations, systolic_weights
+from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +287,22 @@ def adds_scaled(machine: Machine) -> bool:
         for format in machine.formats.values()
         for node in walk(format.statement.expr)
     )
+
+
+def turns_by_picking(machine: Machine) -> bool:
+    """Whether the machine multiplies two computed tensors, and has no product that reads one of them transposed.
+
+    Then only products with constants can exchange a tensor's channels with its pixels.
+    """
+    computed = [format for format in _products(machine) if _takes_computed(format, machine)]
+    return bool(computed) and not any(map(is_transposing, computed))
+
+
+def _takes_computed(format: InstructionFormat, machine: Machine) -> bool:
+    """Whether the words of activations are rows of an instruction's weight tiles."""
+    weights = systolic_weights(format)
+    is_word = machine.memories[weights.memory].width == machine.lanes
+    return is_word and weights.element == systolic_activations(format).element
 
 
 def _is_scaled_sum(expr: Expr) -> bool:

@@ -14,9 +14,10 @@ import numpy as np
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, ROW, Operator
 from tilewright.compiler.lower.network import LoweringNetwork, affine, identity_index, result_loops, target_of
+from tilewright.compiler.lower.picked_transposition import moved, picked_transposition
 from tilewright.compiler.lower.products import terms_of
 from tilewright.compiler.nest.expressions import requantized, source
-from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
@@ -32,7 +33,7 @@ def lower_product(operator: Operator, network: LoweringNetwork) -> list[Nest]:
     matrix = network.buffer_of[b]
     before: list[Nest] = []
     is_transposed = operator.attributes["is_transposed"]
-    if is_transposed and summed % network.lanes:
+    if is_transposed and (network.turns_by_picking or summed % network.lanes):
         matrix, before = _turned(operator, network)
         is_transposed = False
     batches, over_summed, over_results = affine(("n", 1)), affine(("i", 1)), affine(("o", 1))
@@ -81,6 +82,8 @@ def transposition(
     pixels is o plus a constant, and in the result o walks over channels, x and y along pixels. For each word of
     channels one nest: a product of vectors of an identity matrix with tiles of the source, read transposed.
     """
+    if network.turns_by_picking:
+        return list(picked_transposition(name, operator, trips, read, write, network))
     batch, channels, rows, columns = trips
     lanes = network.lanes
     identity = np.eye(lanes, dtype=np.int64).reshape(1, lanes, 1, lanes)
@@ -94,13 +97,8 @@ def transposition(
         count = min(lanes, columns - first)
         words = affine(("i", 1), constant=read.index[CHANNEL].constant + first)
         reads = {"e": vector, "w": replace(read, index=(read.index[BATCH], words, *read.index[ROW:]))}
-        result = replace(write, index=tuple(_from(index, "x", first) for index in write.index))
+        result = replace(write, index=tuple(moved(index, "x", first) for index in write.index))
         part = name if columns <= lanes else f"{name}.part{first // lanes}"
         loops = result_loops((batch, channels, rows, count), i=count)
         nests.append(Nest(part, operator.nodes, loops, reads, result, expr, 0))
     return nests
-
-
-def _from(index: Affine, loop: str, first: int) -> Affine:
-    """An index whose loop begins at 0 where it began at `first`."""
-    return replace(index, constant=index.constant + first * sum(by for name, by in index.terms if name == loop))

@@ -19,6 +19,7 @@ from tilewright.compiler.arithmetic import (
     adds_to_sums,
     arithmetic_of,
     normalized,
+    turns_by_picking,
     vector_blocks,
     with_common_shift,
 )
@@ -62,6 +63,7 @@ class LoweringNetwork:
     group: int  # words of a pixel that lie together on chip
     adds_to_sums: bool  # whether several products can make one sum
     adds_scaled: bool  # whether it can multiply a matrix, and add two tensors with a scale each
+    turns_by_picking: bool  # whether only products with constants exchange channels and pixels
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
@@ -201,6 +203,7 @@ def network_of(graph: Graph, machine: Machine) -> LoweringNetwork:
         vector_blocks(machine),
         adds_to_sums(machine),
         adds_scaled(machine),
+        turns_by_picking(machine),
     )
 
 

@@ -29,15 +29,17 @@ def permuted(before: Shape, shape: Shape, axes: Shape, after: Shape) -> Graph:
     return Graph("test", (operator,), tensors, {}, ("x",), {"y": "y"}, 17)
 
 
-def assert_moves(before: Shape, shape: Shape, axes: Shape, after: Shape, machine: str | None = "base16") -> None:
-    """By the interpreter of nests, and if a machine is named by its simulator."""
+def assert_moves(
+    before: Shape, shape: Shape, axes: Shape, after: Shape, machine: str = "base16", is_simulated: bool = True
+) -> None:
+    """By the interpreter of nests, and if it is to be, by the machine's simulator."""
     graph = permuted(before, shape, axes, after)
     x = np.random.default_rng(0).integers(-128, 128, before).astype(np.int8)
     expected = x.reshape(shape).transpose(axes).reshape(after)
     case = f"{before} as {shape} by {axes} to {after}"
-    computed = run_nests(lower(graph, load_machine(machine or "base16")), {"x": x})["y"]
+    computed = run_nests(lower(graph, load_machine(machine)), {"x": x})["y"]
     np.testing.assert_array_equal(computed, expected, err_msg=case)
-    if machine is not None:
+    if is_simulated:
         program = resume(SIMPLIFIED_BY, print_graph(graph), load_machine(machine))
         np.testing.assert_array_equal(simulated(program, {"x": x})["y"], expected, err_msg=case)
 
@@ -95,4 +97,4 @@ def test_random_moves(seed: int) -> None:
         with pytest.raises(CompileError, match="in a way that the machine has no steps for"):
             lower(permuted(before, shape, axes, after), base16())
     else:
-        assert_moves(before, shape, axes, after, None)
+        assert_moves(before, shape, axes, after, is_simulated=False)

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
+from programs.networks.registry import float_network
 from tests.compiler.masks import causal, masked_model
 from tests.compiler.models import ModelBuilder, random_inputs, run_onnx
 from tests.compiler.pipelines import simplified, simulated
@@ -20,6 +21,7 @@ from tilewright.compiler.lower.normalize_format import normalize_format
 from tilewright.compiler.lower.reciprocal_root import reciprocal_root
 from tilewright.compiler.lower.softmax_format import LowBits, TableFormat, softmax_format
 from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model
 from tilewright.host.tensors import dram_image
@@ -27,7 +29,8 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import Partitioned
-from tilewright.isa.program.program import place_regions
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.quantization.quantize import quantize
 
 NAME = "sequence16-a16"
 
@@ -69,9 +72,9 @@ def normalization(kind: str, shape: Sequence[int], scale: float) -> onnx.ModelPr
     return built(builder)
 
 
-def product(is_turned: bool) -> onnx.ModelProto:
+def product(is_turned: bool, zero: int = 0) -> onnx.ModelProto:
     builder = ModelBuilder(np.random.default_rng(0), activation=np.int16)
-    a = builder.quantize(builder.input("a", (1, 20, 16)), 1e-4, 0, name="a.q")
+    a = builder.quantize(builder.input("a", (1, 20, 16)), 1e-4, zero, name="a.q")
     b = builder.quantize(builder.input("b", (1, 32, 16) if is_turned else (1, 16, 32)), 1e-4, 0, name="b.q")
     b = builder.node("Transpose", [b], name="turned", perm=[0, 2, 1]) if is_turned else b
     builder.output(builder.quantize(builder.node("MatMul", [a, b], name="product"), 5e-4, 0, name="y.q"))
@@ -151,10 +154,17 @@ def test_a_row_nearly_constant_beside_the_others_is_coarser(
     assert least <= steps.max() <= most
 
 
-@pytest.mark.parametrize("is_turned", [False, True])
-def test_products_of_computed_tensors_are_exact(machine: Machine, is_turned: bool) -> None:
-    model = product(is_turned)
+@pytest.mark.parametrize(("is_turned", "zero"), [(False, 0), (True, 0), (False, -32768)])
+def test_products_of_computed_tensors_are_exact(machine: Machine, is_turned: bool, zero: int) -> None:
+    """Shares of a softmax have the least zero point: less than any number that a vector holds."""
+    model = product(is_turned, zero)
     assert apart(model, machine, random_inputs(model, np.random.default_rng(2))).max() == 0
+
+
+@pytest.mark.slow
+def test_a_transformer_needs_no_host() -> None:
+    model = quantize(float_network("kwt-1"), "random", activations="int16").model
+    assert isinstance(compile_partitioned(model, load_machine(NAME), Options(effort=0)), Program)
 
 
 def test_without_such_instructions_they_are_the_hosts() -> None:

@@ -26,7 +26,6 @@ ROOMS = {
         *(
             "errors",
             "session",
-            "fresh_names",
             "templates",
             "arithmetic",
             "evaluate",

@@ -20,7 +20,7 @@ from tilewright.compiler.pipeline import pass_names
 
 BUILDING_BLOCKS = {
     "compiler/columns/columns.py: region_of": "what is measured, not what is compiled",
-    "compiler/columns/join.py: with_joined_columns": "what the pass `columns` makes of one proposal",
+    "compiler/columns/columns.py: with_joined_columns": "what the pass `columns` makes of one proposal",
     "compiler/emission/divide.py: divided": "goes on with what `spread` chose, before `schedule` orders it",
     "compiler/emission/divide.py: with_mnemonics": "what is known of an equal program",
     "compiler/emission/spread.py: spread": "with `divided` the first half of `schedule`: how far is found for both",

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.codesign.bounds.windows import tap_counts
-from tilewright.compiler.graph.convolutions import zeros_of
-from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, stored_shape
+from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, stored_shape, zeros_of
 from tilewright.isa.language.numeric import IntegerType
 
 CONSTANT = 0

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.convolutions import block_diagonal
-from tilewright.compiler.graph.graph import COLUMN, Graph, Operator
+from tilewright.compiler.graph.graph import COLUMN, Graph, Operator, block_diagonal
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.columns.columns import MOST_TRIED, WORTH, Measure, region_of
-from tilewright.compiler.columns.proposal import MOST_WEIGHTS
-from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import CHANNEL, TAKEN, Graph, Operator, Quantization, TensorType, stored_shape
+from tilewright.compiler.columns.columns import MOST_TRIED, MOST_WEIGHTS, WORTH, Measure, region_of
+from tilewright.compiler.graph.graph import (
+    CHANNEL,
+    TAKEN,
+    Graph,
+    Operator,
+    Quantization,
+    TensorType,
+    fresh_name,
+    stored_shape,
+)
 from tilewright.compiler.simplify.attributes import ConstantTensor
 from tilewright.compiler.simplify.rewrite import drop_dead_code
 from tilewright.compiler.templates.systolic import weight_tiles

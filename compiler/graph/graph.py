@@ -41,7 +41,7 @@ Operators on windows see a tensor as [N, C, H, W] whatever its rank (`stored_sha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -251,3 +251,47 @@ def stored_axis(axis: int, rank: int) -> int:
         1: (CHANNEL,),
     }
     return dimensions[rank][axis]
+
+
+def has_scales_of_outputs(constant: str, graph: Graph) -> bool:
+    """Whether weights have one scale and zero point, or one for each output channel: the form that is computed."""
+    quantization = graph.tensors[constant].quantization
+    return quantization is None or quantization.axis in (None, 0)
+
+
+def zeros_of(constant: str, graph: Graph) -> NDArray[Any]:
+    """[O]: the integer that means 0 for each output channel of weights that `has_scales_of_outputs`."""
+    values, quantization = graph.constants[constant], graph.tensors[constant].quantization
+    points = (0,) if quantization is None else quantization.zero_points
+    return np.broadcast_to(np.array(points, values.dtype), values.shape[:1])
+
+
+def block_diagonal(weights: NDArray[Any], group: int, zero: NDArray[Any]) -> NDArray[Any]:
+    """[O, I, R, S] of [O, I / group, R, S]: weights for all input channels, `zero` [O] between the groups."""
+    if group == 1:
+        return weights
+    outputs, own, rows, taps = weights.shape
+    full = np.empty((group, outputs // group, group, own, rows, taps), weights.dtype)
+    full[:] = zero.reshape(group, -1, 1, 1, 1, 1)
+    each = np.arange(group)
+    full[each, :, each] = weights.reshape(group, outputs // group, own, rows, taps)
+    return full.reshape(outputs, group * own, rows, taps)
+
+
+def model_macs(conv: Operator, graph: Graph) -> int:
+    """The multiplications of the model's convolution, whatever weights this one has."""
+    batch, _, height, width = stored_shape(graph.tensors[conv.outputs[0]].shape)
+    return int(conv.attributes.get(MACS, graph.constants[conv.inputs[1]].size * batch * height * width))
+
+
+def fresh_name(name: str, *taken: Container[str]) -> str:
+    """The name, with as many primes as make it differ from all that are taken."""
+    while any(name in names for names in taken):
+        name += "'"
+    return name
+
+
+def numbered_name(name: str, taken: Mapping[str, object]) -> str:
+    """The name, numbered from 2 on where it is taken."""
+    candidates = [name, *(f"{name}{count}" for count in range(2, len(taken) + 3))]
+    return next(candidate for candidate in candidates if candidate not in taken)

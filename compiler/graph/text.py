@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, parse_nodes, print_nodes
 from tilewright.compiler.graph.graph import CANONICAL, Graph, Operator, Quantization, TensorType, scales_of_parts
 from tilewright.compiler.text.attributes import at_line, attribute, entry, require_attributes, strings
 from tilewright.compiler.text.mlir import (
@@ -22,7 +22,6 @@ from tilewright.compiler.text.mlir import (
     shaped_type,
     split_shaped_type,
 )
-from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_number, print_operation
 from tilewright.isa.program.stored_types import FLOATS

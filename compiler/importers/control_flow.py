@@ -16,7 +16,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from tilewright.compiler.fresh_names import fresh_name
+from tilewright.compiler.graph.graph import fresh_name
 from tilewright.compiler.importers.model_checks import MOST_NODES
 
 MOST_UNROLLED = 1_000

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from tilewright.compiler.errors import CompileError, NodeName, first_line
+from tilewright.compiler.errors import CompileError, NodeName, OnnxNode, first_line
 from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType
 from tilewright.compiler.importers.constants import evaluate_constants
 from tilewright.compiler.importers.control_flow import without_known_control_flow
@@ -46,7 +46,6 @@ from tilewright.compiler.importers.qonnx import with_plain_quantizers
 from tilewright.compiler.importers.reach import reached
 from tilewright.compiler.importers.shapes import count_loops, infer_shapes, keep_state_shapes, known_shape
 from tilewright.compiler.importers.tflite.read import is_tflite
-from tilewright.compiler.text.node_names import OnnxNode
 
 TFLITE_SUFFIX = ".tflite"
 """A file with this suffix must be TFLite. Attribute other file is TFLite if its content says so."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import onnx
 
-from tilewright.compiler.fresh_names import fresh_name
+from tilewright.compiler.graph.graph import fresh_name
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN
 
 

@@ -15,8 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.convolutions import has_scales_of_outputs, model_macs, zeros_of
-from tilewright.compiler.graph.graph import COLUMN, MACS, ROW, Attribute, Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import (
+    COLUMN,
+    MACS,
+    ROW,
+    Attribute,
+    Graph,
+    Operator,
+    TensorType,
+    has_scales_of_outputs,
+    model_macs,
+    stored_shape,
+    zeros_of,
+)
 from tilewright.compiler.simplify.kinds import REORDERING
 from tilewright.compiler.templates.systolic import weight_tiles
 from tilewright.isa.machine.machine import Machine

@@ -23,8 +23,7 @@ from tilewright.compiler.arithmetic import (
     vector_blocks,
     with_common_shift,
 )
-from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, fresh_name, stored_shape
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.polynomials import PolynomialFormat, Polynomials, polynomial_format
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format

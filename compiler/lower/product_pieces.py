@@ -20,8 +20,7 @@ from itertools import pairwise, starmap
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.convolutions import block_diagonal
-from tilewright.compiler.graph.graph import BATCH, CHANNEL, LEAK, ROW, Operator
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, LEAK, ROW, Operator, block_diagonal
 from tilewright.compiler.lower.network import LoweringNetwork, identity_index, result_loops, whole, window_access
 from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, sums_of
 from tilewright.compiler.lower.product_types import is_sum

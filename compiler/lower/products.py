@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.arithmetic import NumberFormat
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.convolutions import block_diagonal, model_macs
-from tilewright.compiler.graph.graph import CHANNEL, COLUMN, LEAK, ROW, Operator
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN, LEAK, ROW, Operator, block_diagonal, model_macs
 from tilewright.compiler.lower.network import (
     SPACE,
     LoweringNetwork,

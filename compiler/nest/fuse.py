@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.compiler.fresh_names import numbered_name
+from tilewright.compiler.graph.graph import numbered_name
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import Interval

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, describe_nodes
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Affine, Nest
-from tilewright.compiler.text.node_names import describe_nodes
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, parse_nodes, print_nodes
 from tilewright.compiler.nest.access_text import parse_access, parse_loop, print_access
 from tilewright.compiler.nest.buffer_text import (
     BUFFER,
@@ -47,7 +47,6 @@ from tilewright.compiler.text.attributes import (
     tensor_attribute,
 )
 from tilewright.compiler.text.mlir import MlirBlock, MlirOperation
-from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.compiler.text.parser import parse_program
 from tilewright.compiler.text.printer import print_operation
 from tilewright.isa.language.numeric import IntegerType

@@ -1,9 +1,11 @@
-"""What an operand of an instruction can read: a closed set of bindings, found for the reads of a nest."""
+"""What the leaves of an instruction's statement are bound to: values that they stand for, and reads of a nest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +19,6 @@ from tilewright.compiler.nest.products import (
     summed_loop,
 )
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient, is_lane_walk
-from tilewright.compiler.select.match import Match
 from tilewright.compiler.select.transfer import Transfers, home_of
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import FloatType, IntegerType, Interval
@@ -108,7 +109,7 @@ class Idle:
 Binding = TensorRead | Intermediate | ConstantMatrix | ComputedMatrix | Parameters | TableBinding | Idle
 
 
-# -- by the tensor's memory and the form of the access -----------------------------------------------------------------
+# -- how they are found: by memory and form of access ------------------------------------------------------------------
 
 
 class Binder:
@@ -280,3 +281,69 @@ def _is_of_channels(access: Access, loop: str) -> bool:
     """Whether a constant has one value for each channel that a loop walks over, from any on, or one for all."""
     moving = [index for index in access.index if index.terms]
     return not moving or (len(moving) == 1 and moving[0].terms == ((loop, 1),))
+
+
+NO_OPERANDS: Mapping[str, Expr] = MappingProxyType({})
+NO_FIELDS: Mapping[tuple[str, str], Expr] = MappingProxyType({})
+NO_IMMEDIATES: Mapping[str, int] = MappingProxyType({})
+
+
+# -- how an instruction computes an expression -------------------------------------------------------------------------
+
+
+class Match(NamedTuple):
+    """How an instruction computes an expression: what each leaf of its statement stands for."""
+
+    operands: Mapping[str, Expr] = NO_OPERANDS  # plain operand → the value it reads
+    fields: Mapping[tuple[str, str], Expr] = NO_FIELDS  # (operand, field) → constant of each channel
+    immediates: Mapping[str, int] = NO_IMMEDIATES
+    idle: frozenset[str] = frozenset()  # operands whose value is multiplied by zero
+    reduced: frozenset[str] = frozenset()  # operands that are read once for each iteration of the reduce loops
+    neutral: int = 0  # neutral values bound
+
+    def with_operand(self, name: str, expr: Expr, is_reduced: bool) -> Match:
+        reduced = self.reduced | {name} if is_reduced else self.reduced
+        operands = {**self.operands, name: expr}
+        return Match(operands, self.fields, self.immediates, self.idle, reduced, self.neutral)
+
+    def with_field(self, key: tuple[str, str], expr: Expr) -> Match:
+        fields = {**self.fields, key: expr}
+        return Match(self.operands, fields, self.immediates, self.idle, self.reduced, self.neutral)
+
+    def with_immediate(self, name: str, value: int) -> Match:
+        immediates = {**self.immediates, name: value}
+        return Match(self.operands, self.fields, immediates, self.idle, self.reduced, self.neutral)
+
+    def with_idle(self, name: str) -> Match:
+        return Match(self.operands, self.fields, self.immediates, self.idle | {name}, self.reduced, self.neutral)
+
+    def with_neutral(self) -> Match:
+        return Match(self.operands, self.fields, self.immediates, self.idle, self.reduced, self.neutral + 1)
+
+
+UNBOUND = Match()
+"""With which no leaf is bound yet."""
+
+
+class _Anything(Match):
+    """Stands for every way to bind the leaves: it binds none."""
+
+    __slots__ = ()
+
+    def with_operand(self, name: str, expr: Expr, is_reduced: bool) -> Match:
+        return self
+
+    def with_field(self, key: tuple[str, str], expr: Expr) -> Match:
+        return self
+
+    def with_immediate(self, name: str, value: int) -> Match:
+        return self
+
+    def with_idle(self, name: str) -> Match:
+        return self
+
+    def with_neutral(self) -> Match:
+        return self
+
+
+ANYTHING = _Anything()

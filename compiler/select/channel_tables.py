@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.arithmetic import Arithmetic, arithmetic_of
-from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import CHANNEL
+from tilewright.compiler.graph.graph import CHANNEL, fresh_name
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.interpreter import run_nest
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop, NestProgram, stored_dtype

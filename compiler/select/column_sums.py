@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.arithmetic import Arithmetic, arithmetic_of, vector_blocks
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.fresh_names import fresh_name
+from tilewright.compiler.graph.graph import fresh_name
 from tilewright.compiler.nest.expressions import source, with_node
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.nest.products import Products, choosing_loops, products_of

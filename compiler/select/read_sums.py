@@ -20,7 +20,7 @@ from math import prod
 
 from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.fresh_names import fresh_name, numbered_name
+from tilewright.compiler.graph.graph import fresh_name, numbered_name
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram
 from tilewright.compiler.nest.products import products_of, summed_loop

@@ -12,9 +12,8 @@ from itertools import islice
 
 from tilewright.compiler.nest.rules import RULES as NEST_RULES
 from tilewright.compiler.rules import Rule, RuleViolation, of_part
-from tilewright.compiler.select.bindings import Binding, Intermediate, Parameters
+from tilewright.compiler.select.bindings import Binding, Intermediate, Match, Parameters
 from tilewright.compiler.select.cover import Cover, Selection, Step
-from tilewright.compiler.select.match import Match
 from tilewright.compiler.select.search import MATCHES_TRIED, Best, CoverSearch, Pattern
 from tilewright.compiler.select.selector import Selector, step_of
 from tilewright.compiler.select.window_sums import with_window_sums

@@ -14,9 +14,8 @@ from tilewright.compiler.graph.graph import CHANNEL
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.nest.space import NO_LOOP, LoopsOf, nest_space
-from tilewright.compiler.select.bindings import Binder, Binding, ConstantMatrix, Idle, TensorRead
+from tilewright.compiler.select.bindings import Binder, Binding, ConstantMatrix, Idle, Match, TensorRead
 from tilewright.compiler.select.cover import operands_across_lanes
-from tilewright.compiler.select.match import Match
 from tilewright.compiler.select.transfer import Transfers
 from tilewright.compiler.select.unify import Possible, Unifier
 from tilewright.isa.language.expressions import Expr, walk

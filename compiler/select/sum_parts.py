@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from tilewright.compiler.arithmetic import arithmetic_of, longest_buffer, vector_blocks
-from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, fresh_name
 from tilewright.compiler.nest.expressions import source, with_node
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram
 from tilewright.compiler.nest.space import NO_LOOP, coefficient, walking_loops

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from tilewright.compiler.nest.products import products_of
-from tilewright.compiler.select.match import ANYTHING, UNBOUND, Match
+from tilewright.compiler.select.bindings import ANYTHING, UNBOUND, Match
 from tilewright.isa.language.expressions import Expr, const, first_index, walk
 from tilewright.isa.language.numeric import FloatType, Interval
 from tilewright.isa.language.operations import OVER_WORDS, REDUCTIONS, Op, combining

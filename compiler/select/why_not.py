@@ -9,10 +9,10 @@ from itertools import islice
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Nest
+from tilewright.compiler.select.bindings import Match
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.diagonals import NestForm
 from tilewright.compiler.select.differences import difference, shown
-from tilewright.compiler.select.match import Match
 from tilewright.compiler.select.search import MATCHES_TRIED, CoverSearch, Pattern, computing_patterns
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.select.unbound import why_unbound

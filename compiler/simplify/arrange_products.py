@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.element_order import ElementOrder, effort, keeps_channels, same_order
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType, fresh_name, stored_shape
 from tilewright.compiler.simplify.kinds import QUANTIZING, REORDERING
-from tilewright.compiler.simplify.layout import reshape_after_rescale
 from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULES, is_from_host
 from tilewright.compiler.simplify.rewrite import GraphView, Rules, rewrite
-from tilewright.compiler.simplify.transposes import EXCHANGED, exchange, exchanged_shape, is_at_an_end
+from tilewright.compiler.simplify.transposes import (
+    EXCHANGED,
+    exchange,
+    exchanged_shape,
+    is_at_an_end,
+    reshape_after_rescale,
+)
 
 READ_TRANSPOSED = 0.25
 """The cost of reading an operand transposed. It is less than any move, so it only decides between equals."""

@@ -14,8 +14,7 @@ from math import prod
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import BATCH, Operator, TensorType
+from tilewright.compiler.graph.graph import BATCH, Operator, TensorType, fresh_name
 from tilewright.compiler.simplify.attributes import attributes_of, constant_weights, stored_weights
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, TensorType, fresh_name
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 
 Shape = tuple[int, ...]

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import CHANNEL, Attribute, Operator, TensorType, spread_scales
+from tilewright.compiler.graph.graph import CHANNEL, Attribute, Operator, TensorType, fresh_name, spread_scales
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.over_channels import over_channels
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement

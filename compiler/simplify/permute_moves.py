@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.compiler.errors import RAISING, Blame
-from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.element_order import ElementOrder, effort, order_of, same_order
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType, fresh_name, stored_shape
 from tilewright.compiler.simplify.check import require_integer
 from tilewright.compiler.simplify.kinds import NAMING, QUANTIZING
 from tilewright.compiler.simplify.rewrite import drop_dead_code

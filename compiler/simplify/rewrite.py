@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
-from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType, fresh_name
 from tilewright.compiler.session import Session
 
 FIRST_VALUES = 64

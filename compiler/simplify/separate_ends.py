@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.compiler.fresh_names import fresh_name
-from tilewright.compiler.graph.graph import Graph, Operator
+from tilewright.compiler.graph.graph import Graph, Operator, fresh_name
 
 
 def separate_ends(graph: Graph) -> Graph:

@@ -27,7 +27,6 @@ from tilewright.compiler.simplify.concats import CONCAT_RULES
 from tilewright.compiler.simplify.found_scales import LONE_CONSTANT_RULES, reads_float_constant
 from tilewright.compiler.simplify.heads import HEAD_RULES
 from tilewright.compiler.simplify.integer import INTEGER_RULES
-from tilewright.compiler.simplify.layout import LAYOUT_RULES
 from tilewright.compiler.simplify.moves import MOVE_RULES
 from tilewright.compiler.simplify.one_rounding import ONE_ROUNDING_RULES
 from tilewright.compiler.simplify.padding import PADDING_RULES
@@ -36,7 +35,7 @@ from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULE
 from tilewright.compiler.simplify.resize import RESIZE_RULES
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, Rules, merge_equal_operators, merged, rewrite
 from tilewright.compiler.simplify.tables import TABLE_RULES
-from tilewright.compiler.simplify.transposes import TRANSPOSE_RULES
+from tilewright.compiler.simplify.transposes import LAYOUT_RULES, TRANSPOSE_RULES
 
 KEPT = ("onnx.QuantizeLinear", "onnx.DequantizeLinear")
 """Quantised constants stay quantised."""

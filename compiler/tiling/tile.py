@@ -26,9 +26,9 @@ from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.constants import pack_tensor
 from tilewright.compiler.tiling.job import NestJob, WholeTensor
-from tilewright.compiler.tiling.kept_tables import without_second_loads
 from tilewright.compiler.tiling.layout import DramLayout, InDram
 from tilewright.compiler.tiling.lowered import lowered_stages
+from tilewright.compiler.tiling.on_chip import without_second_loads
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan, memory_read, read_in_blocks
 from tilewright.compiler.tiling.planner import Planner

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from tilewright.compiler.fresh_names import fresh_name
+from tilewright.compiler.graph.graph import fresh_name
 
 HALF, SINGLE = TensorProto.FLOAT16, TensorProto.FLOAT
 

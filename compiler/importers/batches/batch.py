@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from tilewright.compiler.errors import CompileError, NodeName
-from tilewright.compiler.fresh_names import fresh_name
+from tilewright.compiler.graph.graph import fresh_name
 from tilewright.compiler.importers.batches.node import REMEDY, Batched, BatchedNode
 from tilewright.compiler.importers.batches.place import ImageAxis, repeated
 from tilewright.compiler.importers.batches.rules import MICROSOFT, RULES

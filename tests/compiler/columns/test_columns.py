@@ -13,10 +13,8 @@ import pytest
 from tests.compiler.columns.networks import narrow_model
 from tests.compiler.models import ModelBuilder, add_conv, random_inputs, rescaled
 from tests.compiler.pipelines import base16, compiled_distances, simplified, simulated
-from tilewright.compiler.columns.columns import columns, region_of
+from tilewright.compiler.columns.columns import columns, proposals, region_of, with_joined_columns
 from tilewright.compiler.columns.elements import joined_columns, with_columns_apart, with_columns_joined
-from tilewright.compiler.columns.join import with_joined_columns
-from tilewright.compiler.columns.proposal import proposals
 from tilewright.compiler.graph.graph import JOINED, MACS, Graph
 from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.lower.lower import lower

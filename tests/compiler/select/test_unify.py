@@ -7,7 +7,7 @@ import pytest
 from tests.compiler.machines import machine
 from tests.compiler.nests import clamp, source
 from tilewright.compiler.select import unify
-from tilewright.compiler.select.match import Match
+from tilewright.compiler.select.bindings import Match
 from tilewright.compiler.select.unify import Unifier
 from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import Interval

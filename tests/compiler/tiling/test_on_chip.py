@@ -13,7 +13,7 @@ from tests.compiler.pipelines import simulated, steps_apart
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation
-from tilewright.compiler.tiling.kept_tables import without_second_loads
+from tilewright.compiler.tiling.on_chip import without_second_loads
 from tilewright.isa.files.loader import load_machine
 
 VECTOR16 = load_machine("vector16")

@@ -37,10 +37,11 @@ from tilewright.simulator.kernel.layout import (
     STALL_WEIGHTS,
     WAIT,
     WAIT_FAULT,
+    Rows,
     machine_record,
+    nest_depth,
 )
 from tilewright.simulator.regions import regions_of
-from tilewright.simulator.templates.rows import Rows, nest_depth
 from tilewright.simulator.templates.table import facet_of
 
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.dependences import durations
 from tilewright.compiler.emission.kernels.contention import estimate_starts, find_contention
 from tilewright.compiler.emission.kernels.ring import DONE, LOOKAHEAD, fill
 from tilewright.compiler.emission.packing import (

@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from tilewright.compiler.emission.dependences import dependences
-from tilewright.compiler.emission.durations import durations, fills
+from tilewright.compiler.emission.dependences import dependences, durations, fills
 from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.encoding import InstructionFormat

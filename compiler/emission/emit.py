@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.emission.durations import fills
+from tilewright.compiler.emission.dependences import fills
 from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.program import TileProgram, engines, forms, require_countable

@@ -17,9 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
-from tilewright.compiler.emission.dependences import Dependences, Lists, dependences
+from tilewright.compiler.emission.dependences import (
+    Dependences,
+    Lists,
+    LoadPlan,
+    dependences,
+    durations,
+    fills,
+    plan_loads,
+)
 from tilewright.compiler.emission.divide import divided
-from tilewright.compiler.emission.durations import LoadPlan, durations, fills, plan_loads
 from tilewright.compiler.emission.kernels.marks import NEVER
 from tilewright.compiler.emission.kernels.schedule import find_order
 from tilewright.compiler.emission.overlap import overlapped

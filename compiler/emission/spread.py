@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 
-from tilewright.compiler.emission.dependences import dependences
-from tilewright.compiler.emission.durations import durations, fills
+from tilewright.compiler.emission.dependences import dependences, durations, fills
 from tilewright.compiler.emission.stagger import staggered
 from tilewright.compiler.templates.table import arrays_of
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram, engines

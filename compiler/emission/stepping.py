@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.emission.dependences import Dependences
-from tilewright.compiler.emission.durations import fills
+from tilewright.compiler.emission.dependences import Dependences, fills
 from tilewright.compiler.emission.room import BuffersOnChip, FreeWords, RoomColumns
 from tilewright.compiler.tile.accesses import Integers
 from tilewright.isa.machine.engine import Engine

@@ -18,8 +18,8 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Attribute, Operator, TensorType, spread_scales
 from tilewright.compiler.graph.interpreter import quantization_of, run_onnx_quantizer
 from tilewright.compiler.graph.reference import evaluate_onnx_operator
+from tilewright.compiler.importers.control_flow import GRAPHS, reads
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN, check_node
-from tilewright.compiler.importers.reach import GRAPHS, reads
 from tilewright.isa.program.small_floats import SMALL_FLOATS
 from tilewright.isa.program.stored_types import SHORT, STORED_TYPES
 

@@ -21,7 +21,7 @@ from onnx import numpy_helper
 from tilewright.compiler.errors import CompileError, NodeName, OnnxNode, first_line
 from tilewright.compiler.graph.graph import Attribute, Graph, Operator, TensorType
 from tilewright.compiler.importers.constants import evaluate_constants
-from tilewright.compiler.importers.control_flow import without_known_control_flow
+from tilewright.compiler.importers.control_flow import reached, without_known_control_flow
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.model_checks import (
     check_links,
@@ -43,7 +43,6 @@ from tilewright.compiler.importers.packed_blocks import with_plain_blocks
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
 from tilewright.compiler.importers.preconditions.types import check_types
 from tilewright.compiler.importers.qonnx import with_plain_quantizers
-from tilewright.compiler.importers.reach import reached
 from tilewright.compiler.importers.shapes import count_loops, infer_shapes, keep_state_shapes, known_shape
 from tilewright.compiler.importers.tflite.read import is_tflite
 

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from tilewright.compiler.errors import CompileError, NodeName
-from tilewright.compiler.importers.reach import reads
+from tilewright.compiler.importers.control_flow import reads
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.isa.program.stored_types import COMPUTED, STORED_TYPES
 

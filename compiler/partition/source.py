@@ -23,6 +23,7 @@ from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.batches.batch import for_images, with_one_image
 from tilewright.compiler.importers.batches.place import ImageAxis
 from tilewright.compiler.importers.constants import follows_from_operands
+from tilewright.compiler.importers.control_flow import drop_unreached_nodes, reached, reads
 from tilewright.compiler.importers.import_onnx import (
     build_graph,
     finish_onnx,
@@ -33,7 +34,6 @@ from tilewright.compiler.importers.import_onnx import (
 )
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.opsets import check_node, check_schema, opset_of
-from tilewright.compiler.importers.reach import drop_unreached_nodes, reached, reads
 from tilewright.compiler.importers.remarks import reasons_of
 from tilewright.compiler.partition.beside import nodes_beside
 

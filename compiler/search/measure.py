@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tilewright.compiler.attempts import first_order_that_fits
-from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.dependences import durations
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.effort import Budget

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.evaluate import Values, evaluate
-from tilewright.compiler.tile.footprint import block_words, reads_destination
+from tilewright.compiler.tile.accesses import block_words, reads_destination
 from tilewright.compiler.tile.program import TileBuffer, TileOperation, TileProgram
 from tilewright.isa.language.numeric import wrap
 from tilewright.isa.machine.encoding import InstructionFormat, Operand

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.rules import Rule, RuleViolation
-from tilewright.compiler.tile.footprint import operand_bounds, operation_footprints
+from tilewright.compiler.tile.accesses import operand_bounds, operation_footprints
 from tilewright.compiler.tile.program import WORKSPACE, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import make_instruction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tilewright.compiler.tile.footprint import operand_bounds
+from tilewright.compiler.tile.accesses import operand_bounds
 from tilewright.compiler.tile.program import BufferAddress, TileOperation
 from tilewright.isa.machine.encoding import ACCUMULATE
 from tilewright.isa.machine.machine import Machine

@@ -21,8 +21,14 @@ from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.window_sums import READS, window_loop
 from tilewright.compiler.templates.table import facet_of
-from tilewright.compiler.tiling.cost_terms import Surroundings, TileCounts, tile_counts, tiles_of_points
-from tilewright.compiler.tiling.loads import Load, operand_load
+from tilewright.compiler.tiling.cost_terms import (
+    Load,
+    Surroundings,
+    TileCounts,
+    operand_load,
+    tile_counts,
+    tiles_of_points,
+)
 from tilewright.compiler.tiling.shape import (
     Cycles,
     Flags,

@@ -17,8 +17,7 @@ from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, 
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
 from tilewright.compiler.tiling.cost import product_cycles, store_cycles
-from tilewright.compiler.tiling.cost_terms import ALONE, TileCounts, tile_counts
-from tilewright.compiler.tiling.loads import box_loads, load_bytes, operand_load
+from tilewright.compiler.tiling.cost_terms import ALONE, TileCounts, box_loads, load_bytes, operand_load, tile_counts
 from tilewright.compiler.tiling.shape import (
     Cycles,
     Flags,

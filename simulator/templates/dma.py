@@ -18,12 +18,13 @@ from tilewright.simulator.kernel.layout import (
     ITERATIONS,
     RUN_BYTES,
     WORD_BYTES,
+    Rows,
+    nest_depth,
     record,
 )
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.regions import region
 from tilewright.simulator.templates.facet import Facet
-from tilewright.simulator.templates.rows import Rows, nest_depth
 
 RINGS = ("bytes", "words", "burst_bytes", "burst_first", "burst_last", "part_ready", "part_size")
 """`bytes` and `words` are loop indices: of the address side, and of what comes from memories or goes there."""

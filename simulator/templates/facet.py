@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tilewright.isa.machine.engine import Engine
 from tilewright.isa.machine.machine import Machine
+from tilewright.simulator.kernel.layout import Rows
 from tilewright.simulator.losses import Loss
-from tilewright.simulator.templates.rows import Rows
 
 
 class Facet(ABC):

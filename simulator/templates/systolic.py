@@ -18,11 +18,12 @@ from tilewright.simulator.kernel.layout import (
     MMA_A,
     MMA_C,
     MMA_W,
+    Rows,
+    nest_depth,
     record,
 )
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.templates.facet import Facet
-from tilewright.simulator.templates.rows import Rows, nest_depth
 
 RINGS = ("vectors", "weights", "c_read", "c_write", "c_last")
 """`vectors` and `weights` are loop indices; the others have by cycle the port of the sums that are read or written."""

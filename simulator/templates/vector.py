@@ -15,11 +15,12 @@ from tilewright.simulator.kernel.layout import (
     RESULT_LIMIT,
     SOURCES,
     TO_WRITE,
+    Rows,
+    nest_depth,
     record,
 )
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.templates.facet import Facet
-from tilewright.simulator.templates.rows import Rows, nest_depth
 
 RINGS = ("walk", "source_word", "result_ready", "result_port", "result_refusable")
 """`walk`: loop indices. `source_word`: where each source and, last, the destination is."""

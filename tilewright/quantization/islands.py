@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.importers.control_flow import reads
 from tilewright.compiler.importers.import_onnx import build_graph, is_fixed
 from tilewright.compiler.importers.opsets import opset_of
-from tilewright.compiler.importers.reach import reads
 from tilewright.compiler.simplify.forms import FORMS
 from tilewright.compiler.simplify.full_rows import NEGLIGIBLE, is_zero_or_negligible
 from tilewright.compiler.simplify.rewrite import rewrite

@@ -19,8 +19,8 @@ from onnx import numpy_helper
 from onnx_ir.passes.common import TopologicalSortPass
 
 from tilewright.compiler.errors import CompileError, first_line
+from tilewright.compiler.importers.control_flow import reads
 from tilewright.compiler.importers.opsets import WRITTEN_OPSET, convert, opset_of
-from tilewright.compiler.importers.reach import reads
 from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE

@@ -20,12 +20,12 @@ from tilewright.compiler.graph.graph import fresh_name
 from tilewright.compiler.importers.batches.node import REMEDY, Batched, BatchedNode
 from tilewright.compiler.importers.batches.place import ImageAxis, repeated
 from tilewright.compiler.importers.batches.rules import MICROSOFT, RULES
+from tilewright.compiler.importers.control_flow import reads
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_microsoft import DOMAIN
 from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN, opset_of
 from tilewright.compiler.importers.preconditions.node import ModelNode, Shape, attributes_of, node_of
 from tilewright.compiler.importers.preconditions.rules import Constants
-from tilewright.compiler.importers.reach import reads
 from tilewright.compiler.importers.shapes import known_shapes
 
 

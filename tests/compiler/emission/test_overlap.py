@@ -13,8 +13,7 @@ from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
 from tilewright.compiler.emission import overlap
 from tilewright.compiler.emission import schedule as scheduling
 from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead, Mix
-from tilewright.compiler.emission.dependences import dependences
-from tilewright.compiler.emission.durations import durations, starts_in_order
+from tilewright.compiler.emission.dependences import dependences, durations, starts_in_order
 from tilewright.compiler.emission.merge import MERGES, front_first, one_by_one
 from tilewright.compiler.emission.overlap import Overlap, overlapped
 from tilewright.compiler.emission.room import BuffersOnChip

@@ -12,7 +12,7 @@ from tests.compiler.tile_programs import random_tiles
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.rules import BrokenRule, require
-from tilewright.compiler.tile.footprint import operand_bounds, operand_mask
+from tilewright.compiler.tile.accesses import operand_bounds, operand_mask
 from tilewright.compiler.tile.program import BufferAddress, TileProgram
 from tilewright.compiler.tile.rules import RULES
 from tilewright.isa.files.loader import load_machine

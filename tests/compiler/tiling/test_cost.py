@@ -24,8 +24,7 @@ from tilewright.compiler.select.transfer import find_transfers
 from tilewright.compiler.tiling import cost
 from tilewright.compiler.tiling.choice import Candidates
 from tilewright.compiler.tiling.cost import EngineShare, Shares, TileShare, pipelined
-from tilewright.compiler.tiling.cost_terms import ALONE, tile_counts
-from tilewright.compiler.tiling.loads import operand_load
+from tilewright.compiler.tiling.cost_terms import ALONE, operand_load, tile_counts
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.shape import NestShape, box_read, extents

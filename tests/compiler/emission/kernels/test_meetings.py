@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.compiler.emission.kernels import meetings
-from tilewright.compiler.tile.accesses import WordForms
-from tilewright.compiler.tile.footprint import Mask, affine_mask
+from tilewright.compiler.tile.accesses import Mask, WordForms, affine_mask
 from tilewright.isa.kernels.kernel import kept_on_disk
 
 have_common_word, meet = kept_on_disk(meetings.have_common_word), kept_on_disk(meetings.meet)

@@ -20,16 +20,25 @@ from tilewright.compiler.pipeline import pass_names
 
 BUILDING_BLOCKS = {
     "compiler/columns/columns.py: region_of": "what is measured, not what is compiled",
-    "compiler/columns/columns.py: with_joined_columns": "what the pass `columns` makes of one proposal",
-    "compiler/emission/divide.py: divided": "goes on with what `spread` chose, before `schedule` orders it",
+    "compiler/emission/divide.py: divided": "in `schedule`, after `spread`: its option says which engines stay idle",
     "compiler/emission/divide.py: with_mnemonics": "what is known of an equal program",
-    "compiler/emission/spread.py: spread": "with `divided` the first half of `schedule`: how far is found for both",
+    "compiler/emission/spread.py: spread": "the first step of `schedule`; the search has it alone for other plans",
     "compiler/simplify/rewrite.py: rewrite": "what runs a table of rules",
     "compiler/simplify/rewrite.py: drop_dead_code": "at the beginning of each run of rules",
     "compiler/simplify/rewrite.py: merge_equal_operators": "at the end of each run of rules",
     "compiler/simplify/steps.py: simplify_graph": "all passes that simplify, one after the other",
 }
 """Functions from a level to itself that are no passes, and why."""
+
+DECISIONS = {
+    "compiler/tiling/planner.py: Planner": "it makes a `Plan`, which is no program: which nests are computed within "
+    "others, which sums stay, how weights are cut. `tile` prints as the tiles that follow from it",
+    "compiler/select/window_sums.py: with_window_sums": "from a cover to a cover, where a form of nest is searched: "
+    "`select` has it for each nest of the form, and prints it",
+    "compiler/emission/overlap.py: overlapped": "it proposes an order and what that must save: `schedule` tries it, "
+    "and takes it only if its own takes longer",
+}
+"""Steps inside passes that decide something, and why they are no rows: what they make is no value of a level."""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +55,16 @@ def test_a_pass_has_one_name(compiler: list[SourceFile]) -> None:
 def test_no_pass_is_out_of_sight(compiler: list[SourceFile]) -> None:
     rows = pass_rows([file for file in compiler if file.place in TABLES])
     assert passes_out_of_sight(compiler, rows) == list(BUILDING_BLOCKS)
+
+
+def test_decisions_inside_passes_are_where_it_says(compiler: list[SourceFile]) -> None:
+    defined = {
+        f"{file.place}: {node.name}"
+        for file in compiler
+        for node in file.tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    assert DECISIONS.keys() - defined == set()
 
 
 def test_no_table_of_a_module_outlives_a_call(compiler: list[SourceFile]) -> None:

@@ -12,7 +12,7 @@ Everything is read from the sources, but for the last row. What the rows mean:
 - `cached functions`: functions of `compiler/` with `cache` or `lru_cache` that have parameters.
 - `objects that fill tables`: classes of `compiler/` with attributes that a method fills in where something is missing.
   One of them is the session of compilations; the others are one value's own facts, or one pass's state.
-- `equalities`: functions and classes of `compiler/` that say that they compare things but for their names.
+- `equalities`: functions, classes and files of `compiler/` that say that they compare things but for their names.
 """
 
 from __future__ import annotations
@@ -236,13 +236,13 @@ EQUALITY = re.compile(r"(equal|same|differ\w*)\b[^.]*\bnames\b|all of \w+ \w+ bu
 
 
 def equalities(files: Sequence[SourceFile]) -> list[str]:
-    """Functions and classes of the compiler that say in their docstring that they compare but for names."""
+    """Functions, classes and files of the compiler that say in their docstring that they compare but for names."""
     found = []
     for file in _of_the_compiler(files):
         for node in ast.walk(file.tree):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
                 if EQUALITY.search(" ".join((ast.get_docstring(node) or "").split())):
-                    found.append(f"{file.place}: {node.name}")
+                    found.append(f"{file.place}: {'the file' if isinstance(node, ast.Module) else node.name}")
     return found
 
 

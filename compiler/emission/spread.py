@@ -112,7 +112,7 @@ def _loaded(program: TileProgram, twins: Sequence[Twin]) -> frozenset[str]:
 
 
 def _joined(named: Sequence[Sequence[str]]) -> dict[str, int]:
-    """A number for each name: the same for names that stand in one list, or are linked by other lists."""
+    """The group of each name, as a number: one list is of one group, and lists that share a name are, too."""
     above: dict[str, str] = {}
 
     def root(name: str) -> str:

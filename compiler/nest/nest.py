@@ -109,7 +109,7 @@ class NestProgram:
     """A whole network: nests in an order that computes every buffer before it is read.
 
     `constants` are integer arrays (weights [O, I, R, S]; bias int32, scale, shift [O]), each of the smallest
-    integer type of numpy that holds its type. `inputs` and `outputs` describe buffers of the same names as the host
+    integer type of numpy that holds its type. `inputs` and `outputs` describe buffers, called as these are, as the host
     sees them (`offset` and `lanes` are 0 at this level).
     """
 

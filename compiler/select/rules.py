@@ -1,7 +1,7 @@
 """What valid covers keep: the rules of nests, and steps whose statements, one into another, are the nest's expression.
 
 A cover is derived again from its last step: the step's statement must equal the nest's expression under some match,
-and what the match gives each operand must be what the operand reads, or be computed by the step that it names.
+and what the match gives each operand must be what the operand reads, or be computed by the step that it refers to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rewriting: apply tables of small rules until none applies, then drop what nobody reads.
 
 A rule looks at one operator and what surrounds it and returns what takes its place, or None. It never changes
-anything itself. The replacement computes the same outputs, under the same names or renamed by `aliases`.
+anything itself. The replacement computes the same outputs; `aliases` has those that are called otherwise from then on.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ ROOMS = {
     "compiler": (
         *(
             "errors",
+            "canonical_form",
             "session",
             "templates",
             "arithmetic",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.search.changes import Anew, Cut
 from tilewright.compiler.search.effort import Budget
@@ -41,7 +42,7 @@ class LayersAlone:
         self._planner = planner
         self._measure = measure
         self._work = work
-        self._known: dict[str, Sequence[TileChoice]] = {}
+        self._known: dict[CanonicalForm, Sequence[TileChoice]] = {}
 
     def anew(self, tiling: TilingOptions) -> Iterator[Anew]:
         """All layers with the tiles that are best for each, with the network's inputs on chip and not."""

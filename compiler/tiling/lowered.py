@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.compiler.canonical_form import CanonicalForm, NameNumbers
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.session import MemoStage, SameObject, Session
@@ -25,18 +26,18 @@ MOST_OPERATIONS = 1 << 17
 
 
 def lowered_stages(
-    job: NestJob, look: str, program: NestProgram, builder: TileBuilder, session: Session
+    job: NestJob, look: CanonicalForm, program: NestProgram, builder: TileBuilder, session: Session
 ) -> list[Stage]:
-    """The stages of a nest; `look` is equal for nests of which only names and values of tensors may differ."""
-    key = _key(job, look, builder)
-    known = None if key is None else session.known(_LOWERED, key)
-    if known is not None:
-        return known.again(job, program.constants, builder)
+    """The stages of a nest; `look` is its likeness (`likeness.py`)."""
+    form = _form(job, look, builder)
+    known = None if form is None else session.known(_LOWERED, form)
+    if known is not None and form is not None:
+        return known.again(job, form, program.constants, builder)
     first, lowering = len(builder.made), NestLowering(job, program, builder)
     stages = list(lowering.stages())
-    if key is not None:
+    if form is not None:
         made = [(name, builder.buffers[fresh]) for name, fresh in builder.made[first:]]
-        session.keep(_LOWERED, key, _Lowered.of(job, stages, made, lowering.contents))
+        session.keep(_LOWERED, form, _Lowered.of(job, form, stages, made, lowering.contents))
     return stages
 
 
@@ -53,7 +54,7 @@ class _NestBuffer:
 class _Lowered:
     """What was made for a nest: buffers, in order, and operations in their stages, under the names that they had."""
 
-    references: tuple[str, ...]  # the buffers that were there before
+    form: CanonicalForm  # with the names of the buffers that were there before
     made: tuple[_NestBuffer, ...]
     stages: tuple[tuple[tuple[TileOperation, ...], ...], ...]
     immediates: Mapping[str, Mapping[str, int]]  # by mnemonic, where they may differ from nest to nest
@@ -64,20 +65,24 @@ class _Lowered:
 
     @staticmethod
     def of(
-        job: NestJob, stages: Sequence[Stage], made: Sequence[tuple[str, TileBuffer]], contents: Mapping[str, Content]
+        job: NestJob,
+        form: CanonicalForm,
+        stages: Sequence[Stage],
+        made: Sequence[tuple[str, TileBuffer]],
+        contents: Mapping[str, Content],
     ) -> _Lowered:
         """What `made` names is called after the nest."""
         prefix = job.cover.nest.name
         return _Lowered(
-            tuple(_references(job)),
+            form,
             tuple([_NestBuffer(name.removeprefix(prefix), own, contents.get(own.name)) for name, own in made]),
             tuple([(tuple(s.early), tuple(s.products), tuple(s.late), tuple(s.rest)) for s in stages]),
             _immediates(job),
         )
 
-    def again(self, job: NestJob, constants: Constants, builder: TileBuilder) -> list[Stage]:
-        """The same for a nest that is alike."""
-        names = dict(zip(self.references, _references(job), strict=True))
+    def again(self, job: NestJob, form: CanonicalForm, constants: Constants, builder: TileBuilder) -> list[Stage]:
+        """The same for a nest of the same form."""
+        names = form.names_from(self.form)
         prefix = job.cover.nest.name
         for made in self.made:
             name, old = prefix + made.suffix, made.buffer
@@ -126,29 +131,34 @@ class _Fields:
 # -- what a nest's lowering follows from -------------------------------------------------------------------------------
 
 
-def _key(job: NestJob, look: str, builder: TileBuilder) -> Hashable:
-    """Equal for nests that are lowered alike; None for nests whose lowering follows from more than this.
+def _form(job: NestJob, look: CanonicalForm, builder: TileBuilder) -> CanonicalForm | None:
+    """The canonical form of a nest with all decisions made: its names are those of the buffers that it finds.
 
-    Those are nests with others in their tiles, with parameters of pixels, and with products that are summed apart.
+    None for nests whose lowering follows from more than this: those with others in their tiles, with parameters of
+    pixels, and with products that are summed apart.
     """
     shape, nest, steps = job.shape, job.cover.nest, job.cover.steps
     if job.within or shape.pixel_blocks or any(step.adding is not None for step in steps):
         return None
-    numbers: dict[str, int] = {}
-    names = [(numbers.setdefault(name, len(numbers)), builder.buffers[name].place) for name in _references(job)]
     apart = _immediates(job)
     outside = list(job.fills)
-    return (
-        SameObject(builder.machine),
-        look,
-        tuple(job.choice.sizes.items()),
-        job.choice.points_outer,
-        tuple([_place(place) for place in _places(job)]),
-        tuple(names),
-        tuple([None if access.outside is None else outside.index(access.outside) for access in nest.reads.values()]),
-        tuple([None if fill.step is None else _of_step(fill.step, apart) for fill in job.fills.values()]),
-        tuple([(_of_step(step, apart), step.reduces, step.is_uniform, step.corrections) for step in steps]),
-    )
+
+    def tell(numbers: NameNumbers) -> Hashable:
+        return (
+            SameObject(builder.machine),
+            look,
+            tuple(job.choice.sizes.items()),
+            job.choice.points_outer,
+            tuple([_place(place) for place in _places(job)]),
+            tuple([(numbers[name], builder.buffers[name].place) for name in _references(job)]),
+            tuple(
+                [None if access.outside is None else outside.index(access.outside) for access in nest.reads.values()]
+            ),
+            tuple([None if fill.step is None else _of_step(fill.step, apart) for fill in job.fills.values()]),
+            tuple([(_of_step(step, apart), step.reduces, step.is_uniform, step.corrections) for step in steps]),
+        )
+
+    return CanonicalForm.of(tell)
 
 
 def _of_step(step: Step, apart: Mapping[str, Mapping[str, int]]) -> Hashable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.tiling.choice import TileChoice
@@ -25,7 +26,7 @@ class Plan:
     within: Mapping[int, int]  # nests that are computed in the tiles of another one, by position
     live: Mapping[str, range]  # the nests from the first to the last that use a tensor, by position
     layers: tuple[Layer, ...]  # the nests as layers of the program
-    looks: tuple[str, ...]  # equal for nests that are alike
+    looks: tuple[CanonicalForm, ...]  # equal for nests that are alike
     arrays: int | None  # so many share the work; None: all
 
 

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 
 from tilewright.compiler.arithmetic import vector_blocks
+from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.products import choosing_loops, summed_loop
@@ -18,6 +19,7 @@ from tilewright.compiler.session import SameObject, Session
 from tilewright.compiler.tiling.choice import CUTS, Candidates, Cuts, TileChoice, candidates
 from tilewright.compiler.tiling.constants import pixel_blocks
 from tilewright.compiler.tiling.cost_terms import ALONE, IN_A_NETWORK, Surroundings
+from tilewright.compiler.tiling.likeness import likeness
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan, memory_read, read_in_blocks, sums_for_others
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
@@ -66,7 +68,8 @@ class Planner:
         self._memory = self._memory_on_chip()
         self._memories = limited(self._machine, options)
         self._shapes: dict[Hashable, NestShape] = {}  # by all that a shape follows from
-        self._looks: dict[Hashable, str] = {}  # what it is like, by the same
+        self._looks: dict[Hashable, CanonicalForm] = {}  # what it is like, by the same
+        self._likenesses: dict[CanonicalForm, CanonicalForm] = {}  # one object of each
         self._chosen: dict[Hashable, TileChoice] = {}  # by all that a choice follows from
         self._session = session or Session()
 
@@ -123,37 +126,18 @@ class Planner:
 
     def alike(self, residency: Residency) -> list[list[int]]:
         """The positions of nests that are alike, each with those that are like it."""
-        alike: dict[str, list[int]] = {}
+        alike: dict[CanonicalForm, list[int]] = {}
         for position in range(len(self._covers)):
             alike.setdefault(self._look(position, residency), []).append(position)
         return list(alike.values())
 
-    def _look(self, position: int, residency: Residency) -> str:
-        """The `likeness` of a nest, worked out once."""
+    def _look(self, position: int, residency: Residency) -> CanonicalForm:
+        """The likeness of a nest, worked out once; of nests that are alike it is one object."""
         places = self._places(position, residency)
         if places not in self._looks:
-            self._looks[places] = self.likeness(self._shape(position, residency))
+            found = likeness(self._shape(position, residency), self._nests)
+            self._looks[places] = self._likenesses.setdefault(found, found)
         return self._looks[places]
-
-    def likeness(self, shape: NestShape) -> str:
-        """A text that is the same for nests that are alike: only the names and values of their tensors may differ."""
-        nest, numbers = shape.cover.nest, dict[str, int]()
-        accesses = []
-        for name, access in (*nest.reads.items(), ("", nest.result)):
-            constant = self._nests.constants.get(access.tensor)
-            size = self._size(access.tensor)
-            parts = self._nests.buffers[access.tensor].parts if constant is None else ()
-            inputs = [(part.first, self._nests.buffers[part.tensor].shape) for part in parts]
-            number = numbers.setdefault(access.tensor, len(numbers))
-            accesses.append((name, number, size, access.index, access.outside is None, constant is None, inputs))
-        steps = [
-            (step.format.mnemonic, sorted(step.inputs.items()), step.words, step.word_loop, len(step.corrections))
-            for step in shape.cover.steps
-        ]
-        boxes = None if shape.weights is None else (shape.weights.boxes, shape.weights.pieces)
-        places = (sorted(shape.off_chip), shape.stores_result, shape.result_on_chip)
-        within = [(each.read, self.likeness(each.shape)) for each in shape.within]
-        return repr((nest.loops, accesses, steps, boxes, places, sorted(shape.pixel_blocks.items()), *within))
 
     def _size(self, tensor: str) -> tuple[int, ...]:
         constant = self._nests.constants.get(tensor)

@@ -24,6 +24,7 @@ from functools import partial
 from tests.schedules.cycles import ENTRIES as OF_CYCLES
 from tests.schedules.never_slower import model
 from tilewright.compiler.attempts import frugal
+from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.emission.ahead import NOTHING_AHEAD
 from tilewright.compiler.errors import DoesNotFit, TooLong
 from tilewright.compiler.options import Options
@@ -132,7 +133,7 @@ def _without_program(selection: Selection, tiling: TilingOptions, wanted: Collec
     options = Options(effort=0, tiling=tiling, ahead=NOTHING_AHEAD)
     plan = Planner(selection, tiling).plan()
     finisher = finisher_of(passes_of(options.passes), selection.machine)
-    found, seen = list[str](), set[str]()
+    found, seen = list[str](), set[CanonicalForm]()
     for position, look in enumerate(plan.looks):
         name = selection.covers[position].nest.name
         if position in plan.within or look in seen or (wanted is not None and name not in wanted):

@@ -44,6 +44,7 @@ from tilewright.compiler.select.select import select
 from tilewright.compiler.stripes.chain import Chain
 from tilewright.compiler.stripes.cut import Stripes, in_stripes
 from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tiling.likeness import likeness
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.planner import Planner
 from tilewright.compiler.tiling.tile import tile, tile_part
@@ -345,10 +346,11 @@ def test_nests_that_are_alike_are_asked_once() -> None:
     selection = two_convolutions()
     planner = Planner(selection, OffChip("no tensor").apply(TilingOptions()))
     first, second, other = planner.plan().shapes
-    assert planner.likeness(second) != planner.likeness(other)
+    program = selection.program
+    assert likeness(second, program) != likeness(other, program)
     streamed = TilingOptions(residency="none")
     first, second, other = Planner(selection, streamed).plan().shapes
-    assert planner.likeness(first) == planner.likeness(second) != planner.likeness(other)
+    assert likeness(first, program) == likeness(second, program) != likeness(other, program)
 
 
 def test_a_nest_gets_the_tiles_that_are_wanted() -> None:

@@ -14,6 +14,7 @@ from tests.compiler.nests import NetworkByHand, network_for
 from tests.compiler.pipelines import lowered as of_model
 from tests.compiler.tiling.test_tile import OPTIONS, random_network
 from tests.rings import slow_beyond
+from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.products import Correction
 from tilewright.compiler.select.cover import Selection
@@ -33,6 +34,8 @@ from tilewright.compiler.tiling.stage import Stage
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
+
+A_LOOK = CanonicalForm("a look", ())
 
 
 @pytest.fixture
@@ -146,7 +149,7 @@ def a_job() -> tuple[NestJob, TileBuilder, NestProgram]:
     asked: list[tuple[NestJob, TileBuilder, NestProgram]] = []
     with pytest.MonkeyPatch.context() as patch:
 
-        def noted(job: NestJob, look: str, program: NestProgram, builder: TileBuilder, session: Session) -> object:
+        def noted(job: NestJob, _: object, program: NestProgram, builder: TileBuilder, session: Session) -> object:
             asked.append((job, builder, program))
             return list(NestLowering(job, program, builder).stages())
 
@@ -240,7 +243,7 @@ def counted(changes: Sequence[Callable[[NestJob], NestJob]], monkeypatch: pytest
     monkeypatch.setattr(lowered, "NestLowering", Counted)
     session = Session()
     for each in (job, *(change(job) for change in changes)):
-        lowered_stages(each, "a look", program, builder, session)
+        lowered_stages(each, A_LOOK, program, builder, session)
     return count
 
 
@@ -292,7 +295,7 @@ def test_nests_that_look_otherwise_are_lowered(monkeypatch: pytest.MonkeyPatch, 
     job, builder, program = a_job()
     session, lowerings[:] = Session(), []
     for look in ("one", "other", "one"):
-        lowered_stages(job, look, program, builder, session)
+        lowered_stages(job, CanonicalForm(look, ()), program, builder, session)
     assert lowerings == ["conv1", "conv1"]
 
 

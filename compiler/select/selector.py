@@ -6,13 +6,15 @@ of the same channels are packed so that several steps of a cover read the same w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN
-from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop, NestProgram
+from tilewright.compiler.nest.canonical_nests import canonical_nests
+from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
 from tilewright.compiler.nest.products import Correction, products_of
 from tilewright.compiler.select.bindings import Binding, Intermediate, Parameters, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
@@ -21,7 +23,6 @@ from tilewright.compiler.select.search import Best, CoverSearch, Pattern, comput
 from tilewright.compiler.select.transfer import Transfers, find_transfers, home_of
 from tilewright.compiler.select.window_sums import with_window_sums
 from tilewright.compiler.session import MemoScope, MemoStage, SameObject, Session
-from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
@@ -160,32 +161,31 @@ class TensorFacts(NamedTuple):
     entries: int = 0  # of a table: its last dimension
 
 
-class Form(NamedTuple):
-    """Loops, expression and accesses of a nest, with the facts of each tensor in place of its name."""
-
-    loops: tuple[NestLoop, ...]
-    expr: Expr
-    reads: tuple[tuple[str, tuple[Affine, ...], int | None, TensorFacts], ...]
-    result: tuple[tuple[Affine, ...], TensorFacts]
+def _told(nest: Nest) -> Hashable:
+    return nest.expr, tuple([access.outside for access in nest.reads.values()])
 
 
 class FormsOfNests:
-    """The forms of one program's nests; each constant is looked through once."""
+    """The canonical forms of one program's nests; each constant is looked through once."""
 
     def __init__(self, program: NestProgram) -> None:
         self._program = program
         self._facts: dict[str, TensorFacts] = {}
 
-    def of(self, nest: Nest) -> Form:
-        reads = tuple((name, *self._seen(access)) for name, access in nest.reads.items())
-        index, _, facts = self._seen(nest.result)
-        return Form(nest.loops, nest.expr, reads, (index, facts))
+    def of(self, nest: Nest) -> CanonicalForm:
+        return canonical_nests([self._at_first_pixels(nest)], _told, self._facts_of)
 
-    def _seen(self, access: Access) -> tuple[tuple[Affine, ...], int | None, TensorFacts]:
-        index = access.index
-        if len(index) == RANK and access.tensor in self._program.buffers:
-            index = tuple([i if d == CHANNEL or not i.constant else Affine(i.terms) for d, i in enumerate(index)])
-        return index, access.outside, self._facts_of(access.tensor)
+    def _at_first_pixels(self, nest: Nest) -> Nest:
+        """The nest with all accesses of buffers beginning at the first pixel."""
+        reads = {name: self._without_begin(access) for name, access in nest.reads.items()}
+        return replace(nest, reads=reads, result=self._without_begin(nest.result))
+
+    def _without_begin(self, access: Access) -> Access:
+        begins = [dimension for dimension, index in enumerate(access.index) if index.constant and dimension != CHANNEL]
+        if not begins or len(access.index) != RANK or access.tensor not in self._program.buffers:
+            return access
+        index = [Affine(of.terms) if dimension in begins else of for dimension, of in enumerate(access.index)]
+        return replace(access, index=tuple(index))
 
     def _facts_of(self, tensor: str) -> TensorFacts:
         if tensor not in self._facts:

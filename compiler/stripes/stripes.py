@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
+from tilewright.compiler.canonical_form import CanonicalForm
+from tilewright.compiler.nest.canonical_nests import canonical_nests, stored_facts
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.session import Session
 from tilewright.compiler.stripes.chain import Chain, chains
@@ -72,15 +74,15 @@ def measured(
     effort: int = 1,
     session: Session | None = None,
 ) -> Iterator[tuple[Chain, MeasuredStripes]]:
-    """The chains that may gain by stripes, with what was found of each; those that look alike are measured once."""
-    here: dict[Hashable, MeasuredStripes | None] = {}  # None: nothing seems worth trying
+    """The chains that may gain by stripes, with what was found of each; those of one form are measured once."""
+    here: dict[CanonicalForm, MeasuredStripes | None] = {}  # None: nothing seems worth trying
     for chain in chains(program, machine.lanes):
         own = alone(chain)
-        look = _look(own)
-        if look not in here:
+        form = _form(own)
+        if form not in here:
             tried = worth_trying(own, machine, effort, session)
-            here[look] = recall(own.program, partial(_best_of, own, tried, measure)) if tried else None
-        found = here[look]
+            here[form] = recall(own.program, partial(_best_of, own, tried, measure)) if tried else None
+        found = here[form]
         if found is not None:
             yield chain, found
 
@@ -141,13 +143,10 @@ def _hosted(name: str, program: NestProgram) -> Tensor:
     return Tensor(name, shape, shape, str(buffer.type), 1.0, 0, 0, 0)
 
 
-def _look(chain: Chain) -> Hashable:
-    """Equal for chains that differ only in names and in the values of constants."""
-    numbers: dict[str, int] = {}
-    found = []
-    for nest in chain.nests:
-        accesses = (*nest.reads.values(), nest.result)
-        tensors = tuple([(numbers.setdefault(a.tensor, len(numbers)), a.index, a.outside is None) for a in accesses])
-        found.append((nest.loops, tensors, tuple([(node.op, node.name) for node in walk(nest.expr)])))
-    buffers, constants = chain.program.buffers, chain.program.constants
-    return tuple(found), tuple([buffers[name].shape if name in buffers else constants[name].shape for name in numbers])
+def _form(chain: Chain) -> CanonicalForm:
+    """The canonical form of a chain, with the operations of its expressions; no values of constants or numbers."""
+    return canonical_nests(
+        chain.nests,
+        lambda nest: tuple([(node.op, node.name) for node in walk(nest.expr)]),
+        partial(stored_facts, chain.program),
+    )

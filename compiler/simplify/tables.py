@@ -7,14 +7,15 @@ PRelu. The table holds what the operators' own meanings give (compiler/graph/int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, REAL, Attribute, Graph, Operator, TensorType
+from tilewright.compiler.graph.canonical_graph import canonical_graph
+from tilewright.compiler.graph.graph import BETWEEN, CHANNEL, REAL, Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
 from tilewright.compiler.session import MemoScope, MemoStage
 from tilewright.compiler.simplify.attributes import constant_weights
@@ -180,7 +181,7 @@ def _table(
                 each.setflags(write=False)
         return table, real
 
-    table, real = view.session.memo(_TABLES, _meaning(graph), make)
+    table, real = view.session.memo(_TABLES, canonical_graph(graph), make)
     return None if is_wide and table.ndim > 1 else (table, real)
 
 
@@ -243,34 +244,10 @@ def _function(
 _Table = tuple[NDArray[Any], NDArray[np.float64] | None]
 
 _TABLES = MemoStage[_Table](1 << 10, MemoScope.ALL)
-"""Tables, and what they were before rounding, by the meaning of their function.
+"""Tables, and what they were before rounding, by the canonical form of their function.
 
 A recurrent network computes the same one in each of its steps.
 """
-
-
-def _meaning(function: Graph) -> Hashable:
-    """All of a function but its names."""
-    numbers: dict[str, int] = {}
-    operators = tuple(
-        (
-            operator.kind,
-            tuple((name, _value(value)) for name, value in operator.attributes.items()),
-            tuple(numbers.setdefault(name, len(numbers)) if name else -1 for name in operator.inputs),
-            tuple(numbers.setdefault(name, len(numbers)) for name in operator.outputs),
-        )
-        for operator in function.operators
-    )
-    tensors = tuple(function.tensors[name] for name in numbers)
-    constants = tuple((numbers[name], _value(value)) for name, value in function.constants.items())
-    return operators, tensors, constants, function.opset
-
-
-def _value(value: Attribute) -> Hashable:
-    """An attribute or a constant, to be compared."""
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
-    return type(value).__name__, repr(value)
 
 
 def _by_channel(value: NDArray[Any], rank: int) -> NDArray[Any] | None:

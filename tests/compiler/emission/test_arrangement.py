@@ -1,4 +1,4 @@
-"""What was made of one tile program holds for others of its outline: the same as if it were worked out for them."""
+"""What was made of one tile program holds for others of its form: the same as if it were worked out for them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 from tests.compiler.tile_programs import random_tiles
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.allocate import allocate
-from tilewright.compiler.emission.arrangement import Arrangement, have_same_outline
+from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.emission.waits import waits
+from tilewright.compiler.tile.canonical_tiles import canonical_tiles
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.files.loader import load_machine
 
@@ -118,7 +119,7 @@ def with_base(change: Callable[[BufferAddress], BufferAddress]) -> Callable[[Til
     return lambda operation: operation._replace(bases={**operation.bases, "a": change(operation.bases["a"])})
 
 
-OTHER_OUTLINES = {
+OTHERS = {
     "a longer buffer": in_buffer(size=7),
     "another memory": in_buffer(place="acc"),
     "another alignment": in_buffer(alignment=2),
@@ -138,19 +139,36 @@ OTHER_OUTLINES = {
 }
 
 
-@pytest.mark.parametrize("case", OTHER_OUTLINES)
-def test_another_outline_is_seen(case: str) -> None:
+@pytest.mark.parametrize("case", OTHERS)
+def test_another_program_has_another_form(case: str) -> None:
     tiles = tiles_for("tiny8", 0)
-    assert have_same_outline(tiles, renamed(tiles))
-    other = OTHER_OUTLINES[case](tiles)
-    assert not have_same_outline(tiles, other)
-    assert not have_same_outline(other, tiles)
+    assert canonical_tiles(tiles) == canonical_tiles(renamed(tiles))
+    other = OTHERS[case](tiles)
+    assert canonical_tiles(tiles) != canonical_tiles(other)
+    assert canonical_tiles(other) != canonical_tiles(tiles)
+
+
+def test_all_fields_of_an_only_operation_are_seen() -> None:
+    tiles = tiles_for("tiny8", 0)
+    at = next(at for at, operation in enumerate(tiles.operations) if operation.mnemonic == "add")
+    only = replace(tiles, operations=tiles.operations[at : at + 1])
+    assert canonical_tiles(only) == canonical_tiles(renamed(only))
+    assert canonical_tiles(only) != canonical_tiles(in_operation(with_field("trip.k"))(only))
+
+
+def test_instructions_with_equal_fields_differ() -> None:
+    tiles = tiles_for("tiny8", 0)
+    larger, smaller = (
+        in_operation(lambda operation, to=to: operation._replace(mnemonic=to, fields={"trip.k": 2}))(tiles)  # type: ignore[misc]
+        for to in ("maximum", "minimum")
+    )
+    assert canonical_tiles(larger) != canonical_tiles(smaller)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_names_in_another_order_are_the_same_outline(seed: int) -> None:
+def test_names_in_another_order_are_the_same_form(seed: int) -> None:
     tiles = tiles_for("tiny8", seed)
     other = renamed(tiles, lambda name: f"{1000 - list(tiles.buffers).index(name)}")
-    assert have_same_outline(tiles, other)
+    assert canonical_tiles(tiles) == canonical_tiles(other)
     arrangement = Arrangement.of(tiles, None, EVERYTHING_AHEAD, ordered(tiles_for("tiny8", seed)))
     assert arrangement is not None and arrangement.of_alike(other, None, EVERYTHING_AHEAD) == ordered(other)

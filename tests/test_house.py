@@ -71,6 +71,10 @@ def test_no_table_of_a_module_outlives_a_call(compiler: list[SourceFile]) -> Non
     assert tables_of_modules(compiler) == []
 
 
+def test_names_are_taken_off_in_one_place(compiler: list[SourceFile]) -> None:
+    assert equalities(compiler) == ["compiler/canonical_form.py: CanonicalForm"]
+
+
 def file(source: str, place: str = "compiler/a.py") -> SourceFile:
     ast.parse(source)
     return SourceFile(place, source)
@@ -125,3 +129,4 @@ def test_what_is_kept_is_found() -> None:
 def test_a_comparison_but_for_names_is_found() -> None:
     source = file('def look(a):\n    """Equal for nests that differ only in their names."""\ndef other(a): ...\n')
     assert equalities([source]) == ["compiler/a.py: look"]
+    assert equalities([file('"""Nests of one form differ only in names."""')]) == ["compiler/a.py: the file"]

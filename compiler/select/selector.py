@@ -23,6 +23,7 @@ from tilewright.compiler.select.search import Best, CoverSearch, Pattern, comput
 from tilewright.compiler.select.transfer import Transfers, find_transfers, home_of
 from tilewright.compiler.select.window_sums import with_window_sums
 from tilewright.compiler.session import MemoScope, MemoStage, SameObject, Session
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine

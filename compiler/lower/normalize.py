@@ -203,18 +203,23 @@ class _Expressions:
         distance = self._distance(self.network.activation("a"), mean)
         square = make(Op.MUL, distance, distance)
         rounded = make(Op.ROUND_SHIFT, square, const(self.units.square_shift), scope=self.scope)
-        there = make(Op.WHERE, source("there", Interval(0, 1)), rounded, const(0))
+        kept = rounded if self.widths.square is None else make(Op.WRAP, rounded, type=self.widths.square)
+        there = make(Op.WHERE, source("there", Interval(0, 1)), kept, const(0))
         bound = Interval(0, self.widths.magnitude.interval.high - self.units.epsilon)
         return self.widths.wrapped(across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))))
 
     def leading(self, variance: Expr) -> Expr:
         magnitude, half = self._magnitude(variance), self._half_zeros(variance)
-        moved = make(Op.SHIFT_LEFT, magnitude, make(Op.SHIFT_LEFT, half, const(1)))
-        return self.widths.wrapped(moved)
+        at_once = self.widths.most_moved
+        if self.widths.magnitude.bits // 2 > at_once:
+            moved = self._moved(magnitude, make(Op.MIN, half, const(at_once)))
+            magnitude = make(Op.WRAP, moved, type=self.widths.magnitude)
+            half = make(Op.SUB, make(Op.MAX, half, const(at_once)), const(at_once))
+        return self.widths.wrapped(self._moved(magnitude, half))
 
     def packed(self, root: Expr, variance: Expr) -> Expr:
         """A root, and in the bits that products leave out by how much these are shifted."""
-        below = const(self.widths.leading.below)
+        below = const(self.widths.packed.below)
         leading = make(Op.SHIFT_LEFT, make(Op.SHIFT_RIGHT, root, below), below)
         most = make(Op.ADD, leading, const(self.widths.exponent))
         return self.widths.wrapped(make(Op.SUB, most, self._half_zeros(variance)))
@@ -222,7 +227,7 @@ class _Expressions:
     def deviation(self, mean: Expr | None, packed: Expr) -> Expr:
         """The normalised value; the root and the shift are packed into one word."""
         value, widths = self.network.activation("x"), self.widths
-        leading = make(Op.WRAP, make(Op.SHIFT_RIGHT, packed, const(widths.leading.below)), type=widths.leading.type)
+        leading = make(Op.WRAP, make(Op.SHIFT_RIGHT, packed, const(widths.packed.below)), type=widths.packed.type)
         product = make(Op.MUL, self._distance(value, mean), leading)
         count = make(Op.WRAP, packed, type=widths.count)
         return make(Op.WRAP, make(Op.ROUND_SHIFT, product, count, scope=self.scope), type=widths.divided)
@@ -232,6 +237,10 @@ class _Expressions:
         if mean is None:
             return self._fine(make(Op.SUB, value, const(self.zero)))
         return make(Op.WRAP, make(Op.SUB, self._fine(value), mean), type=self.widths.deviation)
+
+    def _moved(self, magnitude: Expr, half: Expr) -> Expr:
+        """A magnitude moved up by twice so many bits."""
+        return make(Op.SHIFT_LEFT, magnitude, make(Op.SHIFT_LEFT, half, const(1)))
 
     def _fine(self, value: Expr) -> Expr:
         return make(Op.SHIFT_LEFT, value, const(self.widths.fraction))

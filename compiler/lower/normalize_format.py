@@ -4,13 +4,14 @@ Each is in one form of expression, wherever a vector instruction has it:
 
     wrap((a << fraction) - m, …)                 how far a value is from the mean, squared
     round_shift(wrap(…) * wrap(…), n)            that square
+    wrap(round_shift(…), …)                      the type that it is wrapped to, where more would not fit a statement
     wrap(round_shift(a * scale, n), …)           a sum times a constant: its mean
     wrap(a + epsilon, …)                         the sum of squares
     … + constant - ((clz(…) - n) >> 1)           by how much a product is shifted, in the low bits of a root
-    round_shift(…, wrap(r, …))                   that shift
+    round_shift(… * wrap(r >> n, …), wrap(r, …)) the bits of a root above that shift, and the shift
     wrap(round_shift(…, wrap(r, …)), …)          the normalised value
 
-The table of guesses, the leading bits of a root and the errors of Newton steps are as in a softmax
+The table of guesses, the leading bits of a root and the errors in Newton steps are as in a softmax
 (`compiler.lower.softmax_format`).
 """
 
@@ -19,11 +20,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.compiler.arithmetic import Arithmetic
-from tilewright.compiler.lower.softmax_format import LeadingBits, SoftmaxFormat, TableFormat, first_found
+from tilewright.compiler.lower.softmax_format import (
+    LeadingBits,
+    SoftmaxFormat,
+    TableFormat,
+    first_found,
+    leading_bits,
+)
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, make, walk
-from tilewright.isa.language.numeric import WORD_BITS, IntegerType, Rounding, type_of
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, WORD_BITS, IntegerType, Rounding, type_of
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
@@ -35,6 +42,7 @@ class NormalizeFormat:
     fraction: int  # bits that deviations have after the point of an activation
     deviation: IntegerType
     square_shift: IntegerType
+    square: IntegerType | None  # of a shifted square; None: the statement needs no such limit
     mean_scale: IntegerType
     magnitude: IntegerType  # of a sum of squares
     exponent: int  # the shift of a product with the root of a magnitude that has no zeros before it
@@ -42,12 +50,18 @@ class NormalizeFormat:
     divided: IntegerType  # of a normalised value
     guesses: TableFormat
     guess_shift: int
-    leading: LeadingBits
+    leading: LeadingBits  # of a root in a Newton step
+    packed: LeadingBits  # of a root in a normalised value: those above the count
     minuend: IntegerType
     rounding: Rounding
     row_words: int  # of the memory of sums: it holds what is left of a whole row
     sums: IntegerType  # which all steps are wrapped to
     result: IntegerType
+
+    @property
+    def most_moved(self) -> int:
+        """Half as many bits as a magnitude can move up at once, in what a statement's values hold."""
+        return (MAX_INTEGER_BITS - self.magnitude.bits) // 2
 
     def wrapped(self, value: Expr) -> Expr:
         """A value as a word of sums holds it."""
@@ -72,6 +86,7 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, arithmetic: Arith
         fraction=fraction,
         deviation=deviation,
         square_shift=first_found(_square_shift, nodes, IntegerType((sums.bits - 1).bit_length(), False)),
+        square=next((found for node in nodes if (found := _square(node)) is not None), None),
         mean_scale=first_found(_mean_scale, nodes, IntegerType(half, False)),
         magnitude=magnitude,
         exponent=first_found(_exponent, nodes, magnitude.bits // 2),
@@ -80,6 +95,7 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, arithmetic: Arith
         guesses=softmax.guesses,
         guess_shift=softmax.guess_shift,
         leading=softmax.leading,
+        packed=first_found(_packed, nodes, softmax.leading),
         minuend=softmax.minuend,
         rounding=arithmetic.rounding,
         row_words=_row_words(machine, sums),
@@ -111,6 +127,10 @@ def _square_shift(node: Expr) -> IntegerType | None:
         case Expr(op=Op.ROUND_SHIFT, args=(Expr(op=Op.MUL, args=(a, b)), Expr(op=Op.IMMEDIATE, range=counts))):
             return type_of(counts) if a == b and _deviation(a) is not None else None
     return None
+
+
+def _square(node: Expr) -> IntegerType | None:
+    return node.type if node.op is Op.WRAP and _square_shift(node.args[0]) is not None else None
 
 
 def _mean_scale(node: Expr) -> IntegerType | None:
@@ -155,6 +175,10 @@ def _count(node: Expr) -> IntegerType | None:
         case Expr(op=Op.ROUND_SHIFT, args=(_, Expr(op=Op.WRAP, type=IntegerType() as count, args=(counted,)))):
             return count if counted.op is Op.SOURCE else None
     return None
+
+
+def _packed(node: Expr) -> LeadingBits | None:
+    return leading_bits(node.args[0]) if _count(node) is not None else None
 
 
 def _divided(node: Expr) -> IntegerType | None:

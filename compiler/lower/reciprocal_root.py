@@ -70,7 +70,7 @@ class ReciprocalRoot:
             root = found >> self.widths.leading.below
             square = round_shift(round_shift(leading * root, step.product, rounding) * root, step.square, rounding)
             found = round_shift((step.thrice - square) * root, step.last, rounding)
-        return found >> self.widths.leading.below
+        return found >> self.widths.packed.below
 
 
 def _product(a: Expr, root: Expr, shift: int, scope: Scope) -> Expr:
@@ -83,8 +83,9 @@ def reciprocal_root(widths: NormalizeFormat) -> ReciprocalRoot:
     steps: list[NewtonStep] = []
     best, least = None, math.inf
     while True:
-        root = ReciprocalRoot(widths, _left_out(widths), guesses, tuple(steps), unit)
-        error = float(np.abs(root.values(samples) * np.sqrt(samples) / unit - 1).max())
+        kept = unit * 2.0 ** (widths.leading.below - widths.packed.below)
+        root = ReciprocalRoot(widths, _left_out(widths), guesses, tuple(steps), kept)
+        error = float(np.abs(root.values(samples) * np.sqrt(samples) / kept - 1).max())
         if best is not None and error > least / 2:
             return best
         if error <= TOLERANCE / widths.result.count or len(steps) == MAX_STEPS:

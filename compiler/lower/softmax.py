@@ -52,8 +52,9 @@ MAX_STEPS = 8
 HEADROOM = 1 - 1 / 64
 """Part of the largest reciprocal that is used: before the last Newton step constants are larger, and so are they."""
 
-BELOW_TIES = 1 - 2.0**-22
-"""A factor of the reciprocal, so that a share a little below the middle between two results stays below it.
+BELOW_TIES = 2.0**-14
+"""In steps of a full result: by so much reciprocals are less than exact, so that a share a little below the middle
+between two results stays below it.
 
 Example: 1 / 2 with float32's 1 / 255, which is a little too large: 127.49999, so 127.
 """
@@ -252,9 +253,10 @@ def reciprocal_of(
     first = max(0, most.bit_length() - widths.guesses.index.interval.high.bit_length())
     shift = math.floor(math.log2(HEADROOM * widths.largest_reciprocal * unit * result_scale))
     sums = _samples(first, most, widths)
+    constant = (1 - BELOW_TIES / widths.result.count) * 2.0**shift / result_scale
     found: dict[float, Reciprocal] = {}  # by largest error
     for steps in range(MAX_STEPS + 1) if 0 <= shift <= widths.shift.interval.high else ():
-        reciprocal = _with_steps(steps, BELOW_TIES * 2.0**shift / result_scale, first, most, shift, widths, rounding)
+        reciprocal = _with_steps(steps, constant, first, most, shift, widths, rounding)
         relative = np.abs(reciprocal.values(sums) * (sums / 2.0**shift * result_scale) - 1)
         largest = np.minimum(unit / (sums * result_scale), widths.result.interval.span)
         error = float((relative * largest).max())

@@ -147,7 +147,7 @@ def softmax_format(machine: Machine, arithmetic: Arithmetic) -> SoftmaxFormat:
         sums=first_found(_sums, nodes, sums),
         guesses=guesses,
         guess_shift=guess_shift,
-        leading=first_found(_leading, nodes, LeadingBits(index.bits, half)),
+        leading=first_found(leading_bits, nodes, LeadingBits(index.bits, half)),
         minuend=first_found(_minuend, nodes, IntegerType(half.bits + index.bits + 2, False)),
         error=first_found(_error, nodes, sums),
         corrected=first_found(_corrected, nodes, sums),
@@ -218,7 +218,8 @@ def _guesses(node: Expr) -> tuple[TableFormat, int] | None:
     return None
 
 
-def _leading(node: Expr) -> LeadingBits | None:
+def leading_bits(node: Expr) -> LeadingBits | None:
+    """Those of the first factor of a product that are wrapped to a type."""
     for factor in _factors(node):
         match factor:
             case Expr(
@@ -248,7 +249,7 @@ def _corrected(node: Expr) -> IntegerType | None:
 
 def _is_step(node: Expr) -> bool:
     """Whether a product with the leading bits of a reciprocal is rounded."""
-    return node.op is Op.ROUND_SHIFT and _leading(node.args[0]) is not None
+    return node.op is Op.ROUND_SHIFT and leading_bits(node.args[0]) is not None
 
 
 def _reciprocal(node: Expr) -> IntegerType | None:

@@ -19,7 +19,7 @@ from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.lower.normalize_format import normalize_format
 from tilewright.compiler.lower.reciprocal_root import reciprocal_root
-from tilewright.compiler.lower.softmax_format import LowBits, TableFormat, softmax_format
+from tilewright.compiler.lower.softmax_format import LeadingBits, LowBits, TableFormat, softmax_format
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
@@ -91,38 +91,50 @@ def apart(model: onnx.ModelProto, machine: Machine, inputs: dict[str, NDArray[np
 
 def test_the_machines_tables_are_read_off_its_statements(machine: Machine) -> None:
     found = softmax_format(machine, arithmetic_of(machine))
-    uint8, uint16, uint23 = map(parse_integer_type, ("uint8", "uint16", "uint23"))
+    uint8, uint16, uint25 = map(parse_integer_type, ("uint8", "uint16", "uint25"))
     assert (found.exponentials, found.low_bits) == (
-        TableFormat(uint23, uint16),
-        LowBits(TableFormat(uint23, uint8), 23),
+        TableFormat(uint25, uint16),
+        LowBits(TableFormat(uint25, uint8), 25),
     )
-    assert found.unit == 2**23 - 2  # the product of two entries of 2**23 - 1, over 2**23
-    assert found.reciprocal == parse_integer_type("uint28")  # and not what `lookup` multiplies with
+    assert found.unit == 2**25 - 2  # the product of two entries of 2**25 - 1, over 2**25
+    assert found.reciprocal == parse_integer_type("uint31")  # and not what `lookup` multiplies with
 
 
-def test_roots_are_a_quarter_of_a_step_exact_in_the_finer_type(machine: Machine) -> None:
+def test_sums_of_squares_are_wrapped_and_moved_as_its_statements_say(machine: Machine) -> None:
+    found = normalize_format(machine, softmax_format(machine, arithmetic_of(machine)), arithmetic_of(machine))
+    assert (found.fraction, found.square, found.magnitude) == (
+        11,
+        parse_integer_type("uint39"),
+        parse_integer_type("uint39"),
+    )
+    assert found.most_moved == 12  # 39 bits and twice so many are 63
+    assert found.packed == LeadingBits(6, parse_integer_type("uint25"))  # of a root, above how far it is shifted
+
+
+def test_roots_are_a_128th_of_a_step_exact_in_the_finer_type(machine: Machine) -> None:
     """One Newton step is enough for activations of eight bits."""
     arithmetic = arithmetic_of(machine)
     root = reciprocal_root(normalize_format(machine, softmax_format(machine, arithmetic), arithmetic))
-    magnitudes = np.linspace(2**29, 2**31 - 1, 9973).astype(np.int64)
+    magnitudes = np.linspace(2**37, 2**39 - 1, 9973).astype(np.int64)
     error = np.abs(root.values(magnitudes) * np.sqrt(magnitudes) / root.unit - 1).max()
-    assert error <= 1 / 4 / 65536
+    assert error <= 1 / 128 / 65536
 
 
 @pytest.mark.parametrize(
     ("shape", "axis", "scale"),
-    [((3, 10), 1, 3e-4), ((2, 37, 4, 3), 1, 3e-4), ((1, 1000), 1, 1e-5), ((1, 24, 33), 2, 2e-3)],
+    [((300, 10), 1, 3e-4), ((2, 37, 4, 3), 1, 3e-4), ((4, 1000), 1, 1e-5), ((2, 24, 33), 2, 2e-3)],
     ids=str,
 )
 def test_a_softmax_is_within_a_step_and_nearly_all_equal(
     machine: Machine, shape: Sequence[int], axis: int, scale: float
 ) -> None:
+    """With tables of 23 bits, and reciprocals four millionths too small, 99.7% of the first one's were equal."""
     steps = [
         apart(softmax(shape, axis, scale), machine, {"x": scores.astype(np.float32)})
         for scores in (np.random.default_rng(1).normal(0, spread * scale, shape) for spread in (3e3, 1e4))
     ]
     assert np.concatenate(steps).max() <= 1
-    assert (np.concatenate(steps) == 0).mean() >= 0.99
+    assert (np.concatenate(steps) == 0).mean() >= 0.999
 
 
 def test_a_masked_softmax_is_within_a_step(machine: Machine) -> None:
@@ -136,22 +148,27 @@ def test_a_masked_softmax_is_within_a_step(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("kind", ["LayerNormalization", "RMSNormalization"])
-@pytest.mark.parametrize("shape", [(1, 4, 64), (1, 3, 20), (1, 2, 288)], ids=str)
-def test_rows_are_normalised_within_a_step(machine: Machine, kind: str, shape: tuple[int, ...]) -> None:
-    x = np.random.default_rng(1).normal(0.3, 1, shape).astype(np.float32)
-    steps = apart(normalization(kind, shape, 2e-4), machine, {"x": x})
-    assert steps.max() <= 1
-    assert (steps == 0).mean() >= 0.97
-
-
-@pytest.mark.parametrize(("deviation", "least", "most"), [(1 / 64, 0, 1), (1 / 650, 2, 5)])
-def test_a_row_nearly_constant_beside_the_others_is_coarser(
-    machine: Machine, deviation: float, least: int, most: int
+@pytest.mark.parametrize(
+    ("shape", "deviation"),
+    [((1, 32, 64), 1 / 13), ((1, 64, 20), 1 / 13), ((1, 16, 288), 1 / 13), ((1, 16, 288), 1 / 64)],
+    ids=str,
+)
+def test_rows_are_normalised_within_a_step_and_nearly_all_equal(
+    machine: Machine, kind: str, shape: tuple[int, ...], deviation: float
 ) -> None:
     """`deviation` in parts of the range of the type."""
-    x = np.random.default_rng(1).normal(0.3, deviation * 65536 * 2e-4, (1, 2, 288)).astype(np.float32)
+    x = np.random.default_rng(1).normal(0.3, 1, shape) * deviation * 65536 * 2e-4
+    steps = apart(normalization(kind, shape, 2e-4), machine, {"x": x.astype(np.float32)})
+    assert steps.max() <= 1
+    assert (steps == 0).mean() >= 0.999
+
+
+def test_a_row_nearly_constant_beside_the_others_is_within_a_step(machine: Machine) -> None:
+    """A step of its operand is 33 steps of its result there, and the mean is rounded to 1 / 2,048 of one."""
+    x = np.random.default_rng(1).normal(0.3, 1 / 650 * 65536 * 2e-4, (1, 16, 288)).astype(np.float32)
     steps = apart(normalization("LayerNormalization", x.shape, 2e-4), machine, {"x": x})
-    assert least <= steps.max() <= most
+    assert steps.max() <= 1
+    assert (steps == 0).mean() >= 0.99
 
 
 @pytest.mark.parametrize(("is_turned", "zero"), [(False, 0), (True, 0), (False, -32768)])

@@ -7,7 +7,6 @@ each cycle is told in docs/microarchitecture.md; all figures are clock cycles un
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
@@ -329,26 +328,3 @@ def vec_result_limit(machine: Machine, format: InstructionFormat) -> int:
     A result that cannot be refused never waits, so it must not come behind one that may.
     """
     return vec_results(machine, format.engine) if can_be_refused(machine, format) else 1
-
-
-# -- bursts ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """One AXI burst of a DMA engine: `bytes` from byte address `address`, carried by `beats` bus beats."""
-
-    address: int
-    bytes: int
-    beats: int
-
-
-def first_burst(address: int, remaining_bytes: int, bus_bytes: int) -> Burst:
-    """The next burst of a contiguous run that has `remaining_bytes` left from byte `address` on.
-
-    Example, 16-byte bus: 40 bytes from 0x1FF8 → 8 bytes in 1 beat (the boundary at 0x2000), then 32 bytes in 2.
-    """
-    to_boundary = BURST_BOUNDARY_BYTES - address % BURST_BOUNDARY_BYTES
-    to_longest = BURST_BEATS * bus_bytes - address % bus_bytes
-    size = min(remaining_bytes, to_boundary, to_longest)
-    return Burst(address, size, -(-(address % bus_bytes + size) // bus_bytes))

@@ -35,7 +35,7 @@ class RegionTable(data.StructLayout):
 
 
 class Bursts(wiring.Component):
-    """Cuts the DRAM side of an instruction into bursts by `isa.timing.first_burst` and checks each against its region.
+    """Cuts the DRAM side of an instruction into bursts as `first_burst` does, and checks each against its region.
 
     In a cycle with `start`, `instruction` is taken, which may be when none is active or with the step of the last
     burst; from the next cycle on its first burst is current, and the next one after each `step`. The instruction is

@@ -12,8 +12,9 @@ from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.program.faults import Fault, FaultCode
+from tilewright.isa.templates.dma import first_burst
 from tilewright.isa.templates.table import facet_of
-from tilewright.isa.timing import first_burst, vec_rows
+from tilewright.isa.timing import vec_rows
 from tilewright.simulator.nest import AddressWalk, walk_of
 from tilewright.simulator.regions import Region, region
 

@@ -8,7 +8,7 @@ means is written here once more on purpose, without the rows of `isa.language.op
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -24,7 +24,6 @@ from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import MachineState, initial_state
@@ -32,6 +31,17 @@ from tilewright.isa.templates.dma import chip_operand, dram_operand
 from tilewright.isa.templates.systolic import is_transposing, systolic_activations, systolic_weights
 from tilewright.simulator.float_codes import code_steps, nearest_code
 from tilewright.simulator.regions import Region, bursts_of, check_burst, check_dram_size, region, regions_of
+from tilewright.simulator.scalar_access import (
+    address_of,
+    check_access,
+    iterations_of,
+    plain_type,
+    read_factors,
+    read_numbers,
+    read_raw,
+    runs_of,
+    write_numbers,
+)
 
 
 def interpret(program: Program, dram: NDArray[np.uint8], bases: Mapping[str, int]) -> MachineState:
@@ -79,13 +89,13 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
     immediates = {(name, "", 0): instruction[name] for name in format.immediates}
     reduction = format.statement.reduction
     partial = [0] * machine.lanes
-    for loops in _iterations(instruction):
+    for loops in iterations_of(instruction):
         words = {}
         for operand in format.operands:
-            _check_access(machine, operand.memory, _address(instruction, operand, loops), operand.block, index)
+            check_access(machine, operand.memory, address_of(instruction, operand, loops), operand.block, index)
         for source in format.sources:
-            address = _address(instruction, source, loops)
-            words[source.name] = _read_raw(state, source, address)
+            address = address_of(instruction, source, loops)
+            words[source.name] = read_raw(state, source, address)
         is_first = all(loops[name] == 0 for name in format.reduce_loops)
         is_last = all(loops[name] == instruction.trips[name] - 1 for name in format.reduce_loops)
         lanes = [
@@ -100,7 +110,7 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
                     },
                 },
                 {
-                    t.name: [wrap(r, _plain_type(t.element)) for r in words[t.name][lane :: machine.lanes]]
+                    t.name: [wrap(r, plain_type(t.element)) for r in words[t.name][lane :: machine.lanes]]
                     for t in format.tables
                 },
             )
@@ -114,7 +124,7 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
                 partial = [_combine(reduction.op, old, new) for old, new in zip(partial, values, strict=True)]
         if is_last:
             results = evaluate_lanes(format.statement.expr, lanes, partial)
-            _write(state, format.destination, _address(instruction, format.destination, loops), results)
+            write_numbers(state, format.destination, address_of(instruction, format.destination, loops), results)
 
 
 def _multiply_row_by_row(machine: Machine, instruction: Instruction, state: MachineState, index: int) -> None:
@@ -122,18 +132,18 @@ def _multiply_row_by_row(machine: Machine, instruction: Instruction, state: Mach
     format, lanes = instruction.format, range(machine.lanes)
     a, w, c = systolic_activations(format), systolic_weights(format), format.destination
     partial = [0] * machine.lanes
-    for loops in _iterations(instruction):
-        at = {operand.name: _address(instruction, operand, loops) for operand in format.operands}
+    for loops in iterations_of(instruction):
+        at = {operand.name: address_of(instruction, operand, loops) for operand in format.operands}
         for row, operand in product(range(w.block), format.operands):
-            _check_access(machine, operand.memory, at[operand.name] + (row if operand is w else 0), 1, index)
-        read = {source.name: _read(state, source, at[source.name]) for source in format.sources}
+            check_access(machine, operand.memory, at[operand.name] + (row if operand is w else 0), 1, index)
+        read = {source.name: read_numbers(state, source, at[source.name]) for source in format.sources}
         if all(loops[name] == 0 for name in format.reduce_loops):
             partial = [0] * machine.lanes
         for row, element in enumerate(read[a.name]):
             partial = [partial[lane] + element * read[w.name][row * machine.lanes + lane] for lane in lanes]
         if all(loops[name] == instruction.trips[name] - 1 for name in format.reduce_loops):
             values = [Lane({(name, "", 0): words[lane] for name, words in read.items()}) for lane in lanes]
-            _write(state, c, at[c.name], evaluate_lanes(format.statement.expr, values, partial))
+            write_numbers(state, c, at[c.name], evaluate_lanes(format.statement.expr, values, partial))
 
 
 def _fields(source: Operand, word: int, raw: int) -> dict[tuple[str, str, int], int]:
@@ -245,17 +255,17 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
     format = instruction.format
     a, w, c = systolic_activations(format), systolic_weights(format), format.destination
     adds_always = format.has_accumulate and instruction[ACCUMULATE] == 1
-    for loops in _iterations(instruction):
+    for loops in iterations_of(instruction):
         for operand in format.operands:
-            address = _address(instruction, operand, loops)
+            address = address_of(instruction, operand, loops)
             if operand is w:
                 for row in range(w.block):
-                    _check_access(machine, w.memory, address + row, 1, index)
+                    check_access(machine, w.memory, address + row, 1, index)
             else:
-                _check_access(machine, operand.memory, address, operand.block, index)
-        vector = _read_factors(state, a, _address(instruction, a, loops))
-        tile = _read_factors(state, w, _address(instruction, w, loops))
-        old = _read(state, c, _address(instruction, c, loops))
+                check_access(machine, operand.memory, address, operand.block, index)
+        vector = read_factors(state, a, address_of(instruction, a, loops))
+        tile = read_factors(state, w, address_of(instruction, w, loops))
+        old = read_numbers(state, c, address_of(instruction, c, loops))
         adds = adds_always or any(loops[name] != 0 for name in format.reduce_loops)
         array = format.engine.array
         columns = len(old)
@@ -266,7 +276,7 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
             for row in range(array.rows):
                 total += vector[row] * tile[row * row_step + column * column_step]
             sums.append(evaluate(format.statement.expr, Lane({}), total))
-        _write(state, c, _address(instruction, c, loops), sums)
+        write_numbers(state, c, address_of(instruction, c, loops), sums)
 
 
 # -- dma ---------------------------------------------------------------------------------------------------------------
@@ -280,15 +290,15 @@ def _move(
     outer, on_chip = dram_operand(format), chip_operand(format)
     memory = machine.memories[on_chip.memory]
     within = region(regions, instruction[f"{outer.name}.region"])
-    for run in _runs(instruction, outer, memory.word_bytes):
-        start = within.base + _address(instruction, outer, run[0])
+    for run in runs_of(instruction, outer, memory.word_bytes):
+        start = within.base + address_of(instruction, outer, run[0])
         bursts = list(bursts_of(start, len(run) * memory.word_bytes, machine.dram.bus_bytes))
         for position, loops in enumerate(run):
             word = range(position * memory.word_bytes, (position + 1) * memory.word_bytes)
-            address = _address(instruction, on_chip, loops)
+            address = address_of(instruction, on_chip, loops)
             for operand in format.operands:
                 if operand is on_chip:
-                    _check_access(machine, memory.name, address, 1, index)
+                    check_access(machine, memory.name, address, 1, index)
                     continue
                 for distance, burst in bursts:
                     if distance in word:
@@ -298,74 +308,3 @@ def _move(
                 state.memories[memory.name][address] = in_dram
             else:
                 in_dram[:] = state.memories[memory.name][address]
-
-
-def _runs(instruction: Instruction, outer: Operand, word_bytes: int) -> Iterator[list[dict[str, int]]]:
-    """The iterations whose words are contiguous in DRAM: those of the innermost loop, if it moves word by word."""
-    innermost = instruction.format.loops[-1].name
-    is_contiguous = instruction.strides(outer)[innermost] == word_bytes
-    run: list[dict[str, int]] = []
-    for loops in _iterations(instruction):
-        if run and not (is_contiguous and loops[innermost] > 0):
-            yield run
-            run = []
-        run.append(loops)
-    yield run
-
-
-# -- iterations, addresses, words --------------------------------------------------------------------------------------
-
-
-def _iterations(instruction: Instruction) -> Iterator[dict[str, int]]:
-    """The index of every loop, by name, for each iteration in order."""
-    trips = instruction.trips
-    for indices in product(*(range(trip) for trip in trips.values())):
-        yield dict(zip(trips, indices, strict=True))
-
-
-def _address(instruction: Instruction, operand: Operand, loops: Mapping[str, int]) -> int:
-    strides = instruction.strides(operand)
-    return instruction.base(operand.name) + sum(loops[name] * strides[name] for name in loops)
-
-
-def _check_access(machine: Machine, name: str, address: int, block: int, index: int) -> None:
-    """Raises ADDRESS unless the block's words are all in one bank of the memory."""
-    memory = machine.memories[name]
-    is_inside = address >= 0 and address + block <= memory.depth
-    if not is_inside or address // memory.stretch_words != (address + block - 1) // memory.stretch_words:
-        raise MachineFault(Fault(FaultCode.ADDRESS, index, address))
-
-
-def _read_raw(state: MachineState, operand: Operand, address: int) -> list[int]:
-    """The elements of a block of words as unsigned integers of all their stored bits."""
-    size = operand.element.bits
-    stored = state.memories[operand.memory][address : address + operand.block].tobytes()
-    whole = int.from_bytes(stored, "little")
-    return [(whole >> low) % (1 << size) for low in range(0, 8 * len(stored), size)]
-
-
-def _read(state: MachineState, operand: Operand, address: int) -> list[int]:
-    kind = _plain_type(operand.element)
-    return [wrap(raw, kind) for raw in _read_raw(state, operand, address)]
-
-
-def _read_factors(state: MachineState, operand: Operand, address: int) -> list[int]:
-    """What the elements of a block of words count as in products."""
-    read, kind = _read(state, operand, address), operand.element.type
-    return [code_steps(code, kind) for code in read] if isinstance(kind, FloatType) else read
-
-
-def _write(state: MachineState, operand: Operand, address: int, values: list[int]) -> None:
-    """Store each value modulo 2 to the stored bits, so that it is sign-extended into its padding."""
-    size, whole = operand.element.bits, 0
-    for position, value in enumerate(values):
-        whole |= (value % (1 << size)) << (position * size)
-    stored = whole.to_bytes(len(values) * size // 8, "little")
-    state.memories[operand.memory][address : address + operand.block] = np.frombuffer(stored, np.uint8).reshape(
-        operand.block, -1
-    )
-
-
-def _plain_type(element: Element) -> IntegerType:
-    assert element.type is not None
-    return element.type

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
 from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program
-from tilewright.isa.timing import Burst, first_burst
+from tilewright.isa.templates.dma import Burst, first_burst
 from tilewright.simulator.errors import SimulatorError
 
 

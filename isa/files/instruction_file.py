@@ -17,16 +17,9 @@ from tilewright.isa.files.yaml_tree import Tree, Where
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.statement import Statement
-from tilewright.isa.machine.encoding import (
-    ACCUMULATE,
-    OPCODE,
-    OPCODE_BITS,
-    InstructionFormat,
-    Loop,
-    Operand,
-    lay_out_fields,
-)
+from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE, OPCODE_BITS, InstructionFormat, Loop, Operand
 from tilewright.isa.machine.engine import Engine, Systolic
+from tilewright.isa.machine.field_layout import lay_out_fields
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.templates.lookups import table_violations
 from tilewright.isa.templates.memory_ports import memory_port_violations

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from tilewright.isa.language.notation import Notation, Tightness, over, relation
 from tilewright.isa.language.numeric import leading_zeros, nearest_code, round_shift, steps, wrap
 
 _SUM, _PRODUCT, _ATOM = Tightness.SUM, Tightness.PRODUCT, Tightness.ATOM
+
+_shift = partial(Facts, arity=2, needs_int64=True, is_shift=True, sharing=Sharing.PLACE)
+_comparison = partial(Facts, arity=2, circuit=Circuit.STEP, range=ranges.of_comparison)
+_over_loops = partial(Facts, arity=1, kind=Kind.LOOPS, circuit=Circuit.STEP)
+_across_lanes = partial(Facts, arity=1, kind=Kind.ACROSS_LANES, circuit=Circuit.LANE_TREE, setting=Setting.LANES)
 
 
 class Op(Enum):
@@ -88,66 +93,46 @@ class Op(Enum):
         neutral=lambda x: 1,
         sharing=Sharing.PLACE,
     )
-    SHIFT_LEFT = Facts(
+    SHIFT_LEFT = _shift(
         word="<<",
         meaning="{0} times two to the power of {1} (0 to 63)",
-        arity=2,
         circuit=Circuit.STEP,
         range=ranges.of_shift_left,
         array=np.left_shift,
-        needs_int64=True,
         notation=Notation("{0} · 2^{1}", _PRODUCT, (_PRODUCT, _ATOM)),
-        is_shift=True,
         neutral=lambda x: 0,
-        sharing=Sharing.PLACE,
     )
-    SHIFT_RIGHT = Facts(
+    SHIFT_RIGHT = _shift(
         word=">>",
         meaning="{0} divided by two to the power of {1} (0 to 63), rounded down",
-        arity=2,
         circuit=Circuit.STEP,
         range=ranges.of_shift_right,
         array=np.right_shift,
-        needs_int64=True,
         notation=Notation("⌊{0} / 2^{1}⌋", _ATOM, (_PRODUCT, _ATOM)),
-        is_shift=True,
         neutral=lambda x: 0,
-        sharing=Sharing.PLACE,
     )
-    LESS = Facts(
+    LESS = _comparison(
         word="<",
         meaning="1 if {0} is less than {1}, else 0; `b > a` is the same",
-        arity=2,
-        circuit=Circuit.STEP,
-        range=ranges.of_comparison,
         array=np.less,
         notation=relation("<"),
     )
-    LESS_EQUAL = Facts(
+    LESS_EQUAL = _comparison(
         word="<=",
         meaning="1 if {0} is at most {1}, else 0; `b >= a` is the same",
-        arity=2,
-        circuit=Circuit.STEP,
-        range=ranges.of_comparison,
         array=np.less_equal,
         notation=relation("≤"),
     )
-    EQUAL = Facts(
+    EQUAL = _comparison(
         word="==",
         meaning="1 if the two are equal, else 0",
-        arity=2,
-        circuit=Circuit.STEP,
-        range=ranges.of_comparison,
         array=np.equal,
         notation=relation("="),
         is_commutative=True,
     )
-    NOT_EQUAL = Facts(
+    NOT_EQUAL = _comparison(
         word="!=",
         meaning="0 if the two are equal, else 1",
-        arity=2,
-        circuit=Circuit.STEP,
-        range=ranges.of_comparison,
         array=np.not_equal,
         notation=relation("≠"),
         is_commutative=True,
@@ -205,34 +190,26 @@ class Op(Enum):
         notation=Notation("({1} if {0} ≠ 0, else {2})"),
         sharing=Sharing.PLACE,
     )
-    ROUND_SHIFT = Facts(
+    ROUND_SHIFT = _shift(
         word="round_shift",
         meaning="{0} divided by two to the power of {1} (0 to 63), rounded to the nearest integer; of two equally "
         "near, the one that the machine file's `rounding` says",
-        arity=2,
         circuit=Circuit.ROUNDED_SHIFT,
         setting=Setting.ROUNDING,
         range=ranges.of_round_shift,
         array=round_shift,
-        needs_int64=True,
         notation=Notation("⌊{0} / 2^{1}⌉", _ATOM, (_PRODUCT, _ATOM)),
-        is_shift=True,
         neutral=lambda x: 0,
-        sharing=Sharing.PLACE,
     )
-    NEAREST = Facts(
+    NEAREST = _shift(
         word="nearest",
         meaning="the number of the floating type {setting} that is nearest to {0} / 2^{1} of its steps ({1} from 0 to "
         "63); of two equally near, the one with the even code, and beyond the greatest, the greatest",
-        arity=2,
         circuit=Circuit.ROUNDED_CODE,
         setting=Setting.TYPE,
         range=ranges.of_code,
         array=nearest_code,
-        needs_int64=True,
         notation=Notation("nearest_{type}({0} / 2^{1})", _ATOM, (_PRODUCT, _ATOM)),
-        is_shift=True,
-        sharing=Sharing.PLACE,
     )
     STEPS = Facts(
         word="steps",
@@ -274,55 +251,38 @@ class Op(Enum):
         circuit=Circuit.ARRAY,
         range=ranges.same,
     )
-    SUM = Facts(
+    SUM = _over_loops(
         word="sum",
         meaning="the sum over the reduce loops",
-        arity=1,
-        kind=Kind.LOOPS,
-        circuit=Circuit.STEP,
         setting=Setting.TRIPS,
         range=ranges.of_sum_over_loops,
         combines="+",
         notation=over("Σ", "{loops}"),
     )
-    MAX_OVER = Facts(
+    MAX_OVER = _over_loops(
         word="max_over",
         meaning="the largest over the reduce loops",
-        arity=1,
-        kind=Kind.LOOPS,
-        circuit=Circuit.STEP,
         range=ranges.same,
         combines="max",
         notation=over("max", "{loops}"),
     )
-    MIN_OVER = Facts(
+    MIN_OVER = _over_loops(
         word="min_over",
         meaning="the smallest over the reduce loops",
-        arity=1,
-        kind=Kind.LOOPS,
-        circuit=Circuit.STEP,
         range=ranges.same,
         combines="min",
         notation=over("min", "{loops}"),
     )
-    LANES_SUM = Facts(
+    LANES_SUM = _across_lanes(
         word="lanes_sum",
         meaning="the sum over the lanes of the word, in every lane",
-        arity=1,
-        kind=Kind.ACROSS_LANES,
-        circuit=Circuit.LANE_TREE,
-        setting=Setting.LANES,
         range=ranges.of_sum_of_lanes,
         combines="+",
         notation=over("Σ", "lane"),
     )
-    LANES_MAX = Facts(
+    LANES_MAX = _across_lanes(
         word="lanes_max",
         meaning="the largest over the lanes of the word, in every lane",
-        arity=1,
-        kind=Kind.ACROSS_LANES,
-        circuit=Circuit.LANE_TREE,
-        setting=Setting.LANES,
         range=lambda x, lanes: x,
         combines="max",
         notation=over("max", "lane"),

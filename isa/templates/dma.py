@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import lcm
 
@@ -131,3 +131,26 @@ def _beats(bus_bytes: int, word_bytes: int, place: int, loops: tuple[tuple[int, 
     pages = (starts % BURST_BOUNDARY_BYTES + run_bytes - 1) // BURST_BOUNDARY_BYTES
     bursts = np.maximum(-(-beats // BURST_BEATS), pages + 1)
     return int(beats.sum()), int(bursts.sum())
+
+
+# -- bursts ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """One AXI burst of a DMA engine: `bytes` from byte address `address`, carried by `beats` bus beats."""
+
+    address: int
+    bytes: int
+    beats: int
+
+
+def first_burst(address: int, remaining_bytes: int, bus_bytes: int) -> Burst:
+    """The next burst of a contiguous run that has `remaining_bytes` left from byte `address` on.
+
+    Example, 16-byte bus: 40 bytes from 0x1FF8 → 8 bytes in 1 beat (the boundary at 0x2000), then 32 bytes in 2.
+    """
+    to_boundary = BURST_BOUNDARY_BYTES - address % BURST_BOUNDARY_BYTES
+    to_longest = BURST_BEATS * bus_bytes - address % bus_bytes
+    size = min(remaining_bytes, to_boundary, to_longest)
+    return Burst(address, size, -(-(address % bus_bytes + size) // bus_bytes))

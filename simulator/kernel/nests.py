@@ -58,7 +58,7 @@ def port_of(m, q, word):
 
 @part_of_kernel
 def burst_bytes(m, address, left):
-    """tilewright.isa.timing.first_burst: the size of the next burst of a run."""
+    """tilewright.isa.templates.dma.first_burst: the size of the next burst of a run."""
     to_boundary = m.burst_boundary - address % m.burst_boundary
     to_longest = m.burst_beats * m.bus_bytes - address % m.bus_bytes
     return min(left, to_boundary, to_longest)

@@ -17,6 +17,7 @@ from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import RunCounters
+from tilewright.isa.templates.dma import first_burst
 from tilewright.simulator.cycles import _room, simulate_cycles
 from tilewright.simulator.kernel import nests
 from tilewright.simulator.kernel.layout import record
@@ -192,7 +193,7 @@ def test_cuts_bursts_as_the_timing_contract_says() -> None:
         p["bus_bytes"] = bus_bytes
         for _ in range(50):
             address, left = int(rng.integers(0, 20000)), int(rng.integers(1, 6000))
-            assert burst_bytes(p, address, left) == timing.first_burst(address, left, bus_bytes).bytes
+            assert burst_bytes(p, address, left) == first_burst(address, left, bus_bytes).bytes
 
 
 @pytest.mark.parametrize("name", ["base16", "tiny8", "rect", "vector-only"])

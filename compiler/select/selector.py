@@ -1,7 +1,7 @@
-"""The cheapest cover of a nest with the instructions of a machine, searched once for each form of nest.
+"""The cheapest cover of a nest with the instructions of a machine, searched once for each canonical form of nests.
 
-Nests of one form differ only in names, in the elements of constants, and in the pixels at which they begin. Constants
-of the same channels are packed so that several steps of a cover read the same words.
+To selection, the elements of constants and the pixels at which a nest begins are no part of its form. Constants of the
+same channels are packed so that several steps of a cover read the same words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN
 from tilewright.compiler.nest.canonical_nests import canonical_nests
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
-from tilewright.compiler.nest.products import Correction, products_of
+from tilewright.compiler.nest.space import Correction, products_of
 from tilewright.compiler.select.bindings import Binding, Intermediate, Parameters, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.select.explain import Reason, explain

@@ -20,9 +20,9 @@ from tilewright.compiler.pipeline import pass_names
 
 BUILDING_BLOCKS = {
     "compiler/columns/columns.py: region_of": "what is measured, not what is compiled",
+    "compiler/emission/divide.py: spread": "the first step of `schedule`; the search has it alone for other plans",
     "compiler/emission/divide.py: divided": "in `schedule`, after `spread`: its option says which engines stay idle",
     "compiler/emission/divide.py: with_mnemonics": "what is known of an equal program",
-    "compiler/emission/spread.py: spread": "the first step of `schedule`; the search has it alone for other plans",
     "compiler/simplify/rewrite.py: rewrite": "what runs a table of rules",
     "compiler/simplify/rewrite.py: drop_dead_code": "at the beginning of each run of rules",
     "compiler/simplify/rewrite.py: merge_equal_operators": "at the end of each run of rules",

@@ -13,9 +13,8 @@ from functools import cached_property
 
 from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.emission.ahead import Ahead
-from tilewright.compiler.emission.divide import with_mnemonics
+from tilewright.compiler.emission.divide import spread, with_mnemonics
 from tilewright.compiler.emission.placed import OrderedTiles, Placement
-from tilewright.compiler.emission.spread import spread
 from tilewright.compiler.tile.canonical_tiles import canonical_tiles
 from tilewright.compiler.tile.program import TileOperation, TileProgram
 

@@ -26,12 +26,11 @@ from tilewright.compiler.emission.dependences import (
     fills,
     plan_loads,
 )
-from tilewright.compiler.emission.divide import divided
+from tilewright.compiler.emission.divide import divided, spread
 from tilewright.compiler.emission.kernels.marks import NEVER
 from tilewright.compiler.emission.kernels.schedule import find_order
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import BuffersOnChip, FreeWords
-from tilewright.compiler.emission.spread import spread
 from tilewright.compiler.templates.table import facet_of
 from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, engines

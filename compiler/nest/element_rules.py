@@ -13,7 +13,7 @@ from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.buffer_text import COMPUTE
 from tilewright.compiler.nest.interpreter import gather
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram, index_range
-from tilewright.compiler.nest.products import products_of
+from tilewright.compiler.nest.space import products_of
 from tilewright.compiler.rules import Rule, RuleViolation
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op

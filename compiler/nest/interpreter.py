@@ -13,7 +13,7 @@ from tilewright.compiler.evaluate import evaluate
 from tilewright.compiler.nest.expressions import with_node
 from tilewright.compiler.nest.host_values import from_host, to_host
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
-from tilewright.compiler.nest.products import products_of
+from tilewright.compiler.nest.space import products_of
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import REDUCTIONS, Op
 

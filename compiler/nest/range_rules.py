@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.nest.element_rules import leaving, nest_fault
 from tilewright.compiler.nest.interpreter import gather
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
-from tilewright.compiler.nest.products import Products, products_of
+from tilewright.compiler.nest.space import Products, products_of
 from tilewright.compiler.rules import Rule, RuleViolation
 from tilewright.isa.language.expressions import Expr, first_index, walk
 from tilewright.isa.language.numeric import Interval

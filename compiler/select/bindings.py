@@ -12,13 +12,16 @@ import numpy as np
 from tilewright.compiler.arithmetic import vector_blocks
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
-from tilewright.compiler.nest.products import (
+from tilewright.compiler.nest.space import (
+    NO_LOOP,
+    NestSpace,
+    coefficient,
+    is_lane_walk,
     is_matrix_of_a_tensor,
     is_matrix_of_constants,
     is_vector,
     summed_loop,
 )
-from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient, is_lane_walk
 from tilewright.compiler.select.transfer import Transfers, home_of
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import FloatType, IntegerType, Interval

@@ -19,8 +19,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import fresh_name
 from tilewright.compiler.nest.expressions import source, with_node
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
-from tilewright.compiler.nest.products import Products, choosing_loops, products_of
-from tilewright.compiler.nest.space import NestSpace, coefficient, nest_space
+from tilewright.compiler.nest.space import NestSpace, Products, choosing_loops, coefficient, nest_space, products_of
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.session import Session
 from tilewright.compiler.templates.systolic import weight_tiles

@@ -17,8 +17,7 @@ from functools import cached_property
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
-from tilewright.compiler.nest.products import Correction
-from tilewright.compiler.nest.space import NO_LOOP, NestSpace
+from tilewright.compiler.nest.space import NO_LOOP, Correction, NestSpace
 from tilewright.compiler.select.bindings import Binding, ComputedMatrix, ConstantMatrix, TensorRead
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import facet_of

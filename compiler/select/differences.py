@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.compiler.nest.products import products_of
+from tilewright.compiler.nest.space import products_of
 from tilewright.compiler.select.unify import Unifier, equal_arguments
 from tilewright.isa.language.expressions import Expr, const, walk
 from tilewright.isa.language.operations import OVER_WORDS, REDUCTIONS, Op, combining

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Nest
-from tilewright.compiler.nest.products import products_of
-from tilewright.compiler.nest.space import describe
+from tilewright.compiler.nest.space import describe, products_of
 from tilewright.compiler.select.search import CoverSearch
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, type_of

@@ -23,8 +23,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import fresh_name, numbered_name
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram
-from tilewright.compiler.nest.products import products_of, summed_loop
-from tilewright.compiler.nest.space import NestSpace
+from tilewright.compiler.nest.space import NestSpace, products_of, summed_loop
 from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Cover, is_bare_product, is_whole_result, takes_each_once
 from tilewright.compiler.select.selector import Selector

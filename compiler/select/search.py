@@ -12,8 +12,7 @@ from itertools import islice
 
 from tilewright.compiler.graph.graph import CHANNEL
 from tilewright.compiler.nest.nest import Nest, NestProgram
-from tilewright.compiler.nest.products import products_of
-from tilewright.compiler.nest.space import NO_LOOP, LoopsOf, nest_space
+from tilewright.compiler.nest.space import NO_LOOP, LoopsOf, nest_space, products_of
 from tilewright.compiler.select.bindings import Binder, Binding, ConstantMatrix, Idle, Match, TensorRead
 from tilewright.compiler.select.cover import operands_across_lanes
 from tilewright.compiler.select.transfer import Transfers

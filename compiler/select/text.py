@@ -19,8 +19,7 @@ from typing import assert_never
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Nest
-from tilewright.compiler.nest.products import Correction
-from tilewright.compiler.nest.space import NO_LOOP, nest_space
+from tilewright.compiler.nest.space import NO_LOOP, Correction, nest_space
 from tilewright.compiler.nest.text import nests_operation, read_nests
 from tilewright.compiler.select.bindings import (
     Binding,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.nest.products import is_matrix_of_constants, is_vector, summed_loop
+from tilewright.compiler.nest.space import is_matrix_of_constants, is_vector, summed_loop
 from tilewright.compiler.select.bindings import Match
 from tilewright.compiler.select.differences import shown
 from tilewright.compiler.select.search import CoverSearch, Pattern

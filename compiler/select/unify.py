@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from tilewright.compiler.nest.products import products_of
+from tilewright.compiler.nest.space import products_of
 from tilewright.compiler.select.bindings import ANYTHING, UNBOUND, Match
 from tilewright.isa.language.expressions import Expr, const, first_index, walk
 from tilewright.isa.language.numeric import FloatType, Interval

@@ -10,8 +10,7 @@ import numpy as np
 
 from tilewright.compiler.graph.graph import CHANNEL, ROW
 from tilewright.compiler.nest.nest import Access
-from tilewright.compiler.nest.products import Correction, choosing_loops, pixel_dimension
-from tilewright.compiler.nest.space import NO_LOOP
+from tilewright.compiler.nest.space import NO_LOOP, Correction, choosing_loops, pixel_dimension
 from tilewright.compiler.select.bindings import ComputedMatrix, TensorRead
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress

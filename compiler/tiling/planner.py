@@ -10,8 +10,7 @@ from tilewright.compiler.arithmetic import vector_blocks
 from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import NestProgram
-from tilewright.compiler.nest.products import choosing_loops, summed_loop
-from tilewright.compiler.nest.space import NO_LOOP, describe
+from tilewright.compiler.nest.space import NO_LOOP, choosing_loops, describe, summed_loop
 from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TensorRead
 from tilewright.compiler.select.cover import Cover, Selection, nests_within
 from tilewright.compiler.select.transfer import find_transfers, home_of

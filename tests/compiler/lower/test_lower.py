@@ -29,7 +29,7 @@ from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nest, run_nests
 from tilewright.compiler.nest.nest import Affine
-from tilewright.compiler.nest.products import products_of
+from tilewright.compiler.nest.space import products_of
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.simplify.kinds import NAMING
 from tilewright.compiler.simplify.steps import simplify_graph

@@ -16,7 +16,7 @@ from tests.compiler.tiling.test_tile import OPTIONS, random_network
 from tests.rings import slow_beyond
 from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.nest.nest import NestProgram
-from tilewright.compiler.nest.products import Correction
+from tilewright.compiler.nest.space import Correction
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.diagonals import diagonals
 from tilewright.compiler.select.select import select

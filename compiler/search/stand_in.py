@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tilewright.compiler.canonical_form import NameNumbers
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.compiler.search.contents import ConstantContent, contents_of
 from tilewright.compiler.select.bindings import Binding, Parameters
@@ -70,12 +71,10 @@ class _Maker:
         self._machine, self._covers, program = selection.machine, selection.covers, selection.program
         self._program = program
         self._selector = Selector(selection.machine, program, session)
-        self._names = {name: f"b{number}" for number, name in enumerate(program.buffers)}
-        for nest in program.nests:
-            for access in nest.reads.values():
-                if access.tensor not in self._names:
-                    self._names[access.tensor] = f"c{len(self._names) - len(program.buffers)}"
-        self._layers: dict[str, str] = {}
+        self._layers, constants = NameNumbers(), NameNumbers()
+        read = [access.tensor for nest in program.nests for access in nest.reads.values()]
+        self._names = {name: f"c{constants[name]}" for name in read if name not in program.buffers}
+        self._names |= {name: f"b{number}" for number, name in enumerate(program.buffers)}
         self._numbers: dict[int, int] = {}  # of corrections
         self._outside: dict[str, dict[int, int]] = {}  # by tensor: the values beyond its bounds
         self._filled: dict[int, tuple[str, ...]] = {}
@@ -119,7 +118,7 @@ class _Maker:
             result=self._access(nest.result, nest),
             expr=const(0),
             macs=0,
-            layer=self._layers.setdefault(layer, f"l{len(self._layers)}"),
+            layer=f"l{self._layers[layer]}",
         )
 
     def _access(self, access: Access, nest: Nest) -> Access:

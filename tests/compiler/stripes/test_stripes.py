@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.models import random_inputs
+from tests.compiler.nest.test_canonical_nests import renamed
 from tests.compiler.pipelines import simulated
 from tests.compiler.stripes.networks import before_stripes, block_model, joined_model
 from tilewright.compiler.errors import FatalError
@@ -25,6 +26,7 @@ from tilewright.compiler.stripes.cut import Stripes, in_stripes
 from tilewright.compiler.stripes.proposal import proposals
 from tilewright.compiler.stripes.stripes import WORTH, MeasuredStripes, measured, stripes
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.operations import Op
 
 SMALL = load_machine("dw16", ["memories.act.kib=32"])
 MODEL = block_model(height=24, width=24, channels=96, stride=2)
@@ -107,6 +109,44 @@ def test_what_was_measured_in_one_way_is_measured_again_in_another() -> None:
     for cycles in (20_000, 30_000):
         ((_, found),) = measured(program, SMALL, lambda nests, cycles=cycles: cycles, session=session)  # type: ignore[misc]
         assert found == MeasuredStripes(cycles)
+
+
+def beside_its_like(program: NestProgram, change: Callable[[NestProgram], NestProgram]) -> NestProgram:
+    """A program, and behind it another one, which is the same under other names but for a change."""
+    other = change(renamed(program))
+    return replace(
+        program,
+        nests=program.nests + other.nests,
+        buffers={**program.buffers, **other.buffers},
+        constants={**program.constants, **other.constants},
+        constant_types={**program.constant_types, **other.constant_types},
+        inputs=program.inputs + other.inputs,
+        outputs=program.outputs + other.outputs,
+    )
+
+
+def with_larger_numbers(program: NestProgram) -> NestProgram:
+    return replace(program, constants={name: values + 1 for name, values in program.constants.items()})
+
+
+def with_operands_exchanged(program: NestProgram) -> NestProgram:
+    """The limit of the first nest is its first operand: it computes the same values, by another expression."""
+    first, *others = program.nests
+    assert first.expr.op is Op.MIN
+    return replace(program, nests=(replace(first, expr=replace(first.expr, args=first.expr.args[::-1])), *others))
+
+
+@pytest.mark.parametrize(("change", "count"), [(with_larger_numbers, 1), (with_operands_exchanged, 2)])
+def test_chains_that_are_alike_are_measured_once(change: Callable[[NestProgram], NestProgram], count: int) -> None:
+    program, asked = beside_its_like(before_stripes(MODEL, SMALL), change), list[str]()
+
+    def recall(chain: NestProgram, find: Callable[[], MeasuredStripes]) -> MeasuredStripes:
+        asked.append(chain.nests[0].name)
+        return MeasuredStripes(20_000)
+
+    found = list(measured(program, SMALL, lambda nests: 20_000, recall))
+    assert len(found) == len(list(chains(program, SMALL.lanes))) == 2
+    assert len(asked) == count
 
 
 def test_stripes_that_save_little_are_not_worth_it() -> None:

@@ -3,6 +3,9 @@
     sums[o, b] = sum(x[i] * w[o, i])  for i in block b            a nest for each block, on the array
     y[o] = requantized(sum(sums[o, b] * scale[o, b]))             one nest, in the vector engine
 
+Of a convolution, ONNX gives a scale to each block of input channels and each tap of the window. So there is a sum for
+each of both; but where the scales of a block are the same for all taps, its sum is over the whole window.
+
 The scales of a channel are integers in one unit, a power of two of a step of the result. They are as large as the
 machine's type of scales allows, and as the type of sums has room for the sum of all blocks. All else is exact, with one
 rounding at the end, as in a product with one scale for each channel.
@@ -14,13 +17,13 @@ If they count 0.4 and 0.1 steps, which is the same but for a power of two: 64 an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import CHANNEL, ROW, Operator, spread_scales
+from tilewright.compiler.graph.graph import CHANNEL, Operator, spread_scales
 from tilewright.compiler.lower.network import (
     WORTH_A_REMARK,
     LoweringNetwork,
@@ -28,8 +31,10 @@ from tilewright.compiler.lower.network import (
     precision_of,
     result_loops,
     result_scales,
+    whole,
+    window_access,
 )
-from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, place_of, sums_of
+from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, of_part, parts_of, piece, place_of, sums_of
 from tilewright.compiler.lower.product_pieces import lower_in_pieces
 from tilewright.compiler.lower.product_types import is_sum, require_few_bits
 from tilewright.compiler.lower.products import (
@@ -37,10 +42,11 @@ from tilewright.compiler.lower.products import (
     integer_bias,
     lower_conv,
     requantised_sum,
+    sum_bounds,
 )
 from tilewright.compiler.lower.sum_formats import BlockFormat
 from tilewright.compiler.nest.expressions import source, sum_of_products
-from tilewright.compiler.nest.nest import Access, Nest
+from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.isa.language.numeric import Interval
 
 
@@ -67,10 +73,8 @@ def _require_form(operator: Operator, network: LoweringNetwork) -> BlockFormat:
     if network.blocks is None:
         expected = "an instruction that does, `wrap(sum(a * w), acc)` with `a` in acc, as llm16 has"
         raise CompileError(operator, f"{block}, and no instruction adds up sums of blocks", expected=expected)
-    attributes = operator.attributes
-    is_plain = (1, 1) == network.graph.constants[operator.inputs[1]].shape[ROW:] == attributes["strides"]
-    if not is_plain or attributes["group"] != 1 or any(attributes["pads"]):
-        raise CompileError(operator, f"{block}, and it has windows or groups", expected="a matrix product")
+    if operator.attributes["group"] != 1:
+        raise CompileError(operator, f"{block}, and it has groups", expected="one group")
     if quantization.axis != CHANNEL:
         raise CompileError(operator, f"{block} of outputs", expected="blocks along the sum")
     require_few_bits(operator, network)
@@ -85,12 +89,26 @@ def _require_form(operator: Operator, network: LoweringNetwork) -> BlockFormat:
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Input channels and taps whose weights have one scale for each output channel."""
+
+    channels: range
+    rows: range  # of the window
+    columns: range
+
+    def of(self, weights: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Its weights, of [O, I, R, S]."""
+        channels, rows, columns = (slice(each.start, each.stop) for each in (self.channels, self.rows, self.columns))
+        return weights[:, channels, rows, columns]
+
+
 @dataclass(frozen=True)
 class _Blocks:
     """The weights in blocks along the sum, and what each output channel needs."""
 
-    weights: NDArray[np.int64]  # [O, I], less their zero points
-    block: int
+    weights: NDArray[np.int64]  # [O, I, R, S], less their zero points
+    blocks: tuple[_Block, ...]
     scales: NDArray[np.int64]  # [O, B]
     bounds: NDArray[np.int64]  # [2, O, B]: least and greatest sum
     bias: NDArray[np.int64]  # [O], in units
@@ -98,7 +116,7 @@ class _Blocks:
 
     @property
     def count(self) -> int:
-        return self.scales.shape[1]
+        return len(self.blocks)
 
 
 def _blocks_of(operator: Operator, network: LoweringNetwork, found: BlockFormat) -> _Blocks:
@@ -106,17 +124,15 @@ def _blocks_of(operator: Operator, network: LoweringNetwork, found: BlockFormat)
     quantization = network.graph.tensors[name].quantization
     assert quantization is not None
     values = network.graph.constants[name]
-    real, zeros = (numbers[..., 0, 0] for numbers in spread_scales(quantization, values.shape))
-    weights = values[..., 0, 0].astype(np.int64) - np.rint(zeros).astype(np.int64)
-    starts = np.arange(0, weights.shape[1], quantization.block)
+    real, zeros = (np.broadcast_to(numbers, values.shape) for numbers in spread_scales(quantization, values.shape))
+    weights = values.astype(np.int64) - np.rint(zeros).astype(np.int64)
+    blocks = tuple(_divided(real, quantization.block))
     x_scale, x_zero = network.quantization(operator.inputs[0])
     y_scales = np.broadcast_to(result_scales(network.graph.tensors[operator.outputs[0]]), weights.shape[:1])
-    factors = real[:, starts] * x_scale / y_scales[:, None]
-    limits = network.arithmetic.activation.values
-    positive = np.add.reduceat(np.maximum(weights, 0), starts, axis=1)
-    totals = np.add.reduceat(weights, starts, axis=1)
-    negative = totals - positive
-    bounds = np.stack([positive * limits.low + negative * limits.high, positive * limits.high + negative * limits.low])
+    scale_of_each = np.stack([block.of(real)[:, 0, 0, 0] for block in blocks], 1)
+    factors = scale_of_each * x_scale / y_scales[:, None]
+    bounds = np.stack([sum_bounds(block.of(weights), network) for block in blocks], 2)
+    totals = np.stack([block.of(weights).sum(axis=(1, 2, 3)) for block in blocks], 1)
     offsets = integer_bias(operator, y_scales, network)
     shifts = _shifts(factors, bounds, x_zero * (factors * totals).sum(axis=1), offsets, network, found)
     common = _common_parts(factors)
@@ -125,7 +141,19 @@ def _blocks_of(operator: Operator, network: LoweringNetwork, found: BlockFormat)
     bias = integer_bias(operator, units * y_scales, network) - x_zero * (scales * totals).sum(axis=1)
     made = scales.astype(np.float64) * units[:, None]
     _remark_on_precision(operator, factors, made, bounds, network)
-    return _Blocks(weights, quantization.block, scales, bounds, bias, units)
+    return _Blocks(weights, blocks, scales, bounds, bias, units)
+
+
+def _divided(scales: NDArray[np.float64], block: int) -> Iterator[_Block]:
+    """The blocks of weights whose scales are [O, I, R, S]: of all taps of the window, or of each."""
+    _, inputs, rows, columns = scales.shape
+    is_of_window = bool((scales == scales[:, :, :1, :1]).all())
+    taps = [(range(rows), range(columns))] if is_of_window else [
+        (range(row, row + 1), range(column, column + 1)) for row in range(rows) for column in range(columns)
+    ]  # fmt: skip
+    for first in range(0, inputs, block):
+        channels = range(first, min(first + block, inputs))
+        yield from (_Block(channels, *of_taps) for of_taps in taps)
 
 
 def _shifts(
@@ -177,8 +205,10 @@ def _nests_of(
     batches = network.shape(operator.outputs[0])[0]
     trips = (batches, len(part.channels), len(part.rows), len(part.columns))
     sums, own = sums_of(part, batches, blocks.count, network), part.own
+    x, shape = operator.inputs[0], network.shape(operator.outputs[0])
+    window = window_access(x, "i", operator, whole(shape), network, outside=network.quantization(x)[1])
     for number in range(blocks.count):
-        yield _sums_of_block(operator, part, number, blocks, sums, trips, network)
+        yield _sums_of_block(operator, part, number, blocks, of_part(window, part), sums, trips, network)
     scales = network.add_constant(f"{part.name}.blocks", blocks.scales[None, own, :, None], found.scale)
     bounds = (blocks.bounds[:, own] * blocks.scales[own]).sum(axis=2)
     reads = {
@@ -198,18 +228,12 @@ def _nests_of(
 
 
 def _sums_of_block(
-    operator: Operator,
-    part: SummedPart,
-    number: int,
-    blocks: _Blocks,
-    sums: str,
-    trips: tuple[int, ...],
-    network: LoweringNetwork,
-) -> Nest:
+    operator: Operator, part: SummedPart, number: int, blocks: _Blocks, window: Access, sums: str,
+    trips: tuple[int, ...], network: LoweringNetwork,
+) -> Nest:  # fmt: skip
     """The sums of one block, in rows of their own."""
-    first = number * blocks.block
-    own = part.own
-    values = blocks.weights[own, first : first + blocks.block, None, None]
+    block, own = blocks.blocks[number], part.own
+    values = block.of(blocks.weights)[own]
     name = f"{part.name}.block{number}"
     weights = network.add_constant(f"{name}.weight", values, network.arithmetic.weight)
     bounds = blocks.bounds[:, own, number]
@@ -218,20 +242,25 @@ def _sums_of_block(
         source("w", network.values(weights)),
         Interval(int(bounds[0].min()), int(bounds[1].max())),
     )
-    x = network.buffer_of[operator.inputs[0]]
+    taps = {loop: len(of) for loop, of in (("r", block.rows), ("s", block.columns)) if len(of) > 1}
+    held = (affine((loop, 1)) if loop in taps else affine() for loop in ("r", "s"))
     reads = {
-        "x": Access(
-            x,
-            (
-                affine(("n", 1)),
-                affine(("i", 1), constant=first),
-                affine(("y", 1), constant=part.rows.start),
-                affine(("x", 1), constant=part.columns.start),
-            ),
-        ),
-        "w": Access(weights, (affine(("o", 1)), affine(("i", 1)), affine(), affine())),
+        "x": _read_of(block, window, tuple(taps)),
+        "w": Access(weights, (affine(("o", 1)), affine(("i", 1)), *held)),
     }
-    result = piece(sums, part, number)
-    loops = result_loops(trips, i=values.shape[1])
+    loops = result_loops(trips, i=values.shape[1], **taps)
     macs = values.size * trips[0] * trips[2] * trips[3]
-    return Nest(name, operator.nodes, loops, reads, result, total, macs, layer=operator.name)
+    return Nest(name, operator.nodes, loops, reads, piece(sums, part, number), total, macs, layer=operator.name)
+
+
+def _read_of(block: _Block, window: Access, taps: tuple[str, ...]) -> Access:
+    """What a block reads of a window of all channels, in loops over its channels and `taps`."""
+    starts = {"i": block.channels.start, "r": block.rows.start, "s": block.columns.start}
+    index = (
+        Affine(
+            tuple((loop, step) for loop, step in each.terms if loop not in ("r", "s") or loop in taps),
+            each.constant + sum(step * starts.get(loop, 0) for loop, step in each.terms),
+        )
+        for each in window.index
+    )
+    return replace(window, index=tuple(index))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, LEAK, ROW, Operator, block_diagonal
 from tilewright.compiler.lower.network import LoweringNetwork, identity_index, result_loops, whole, window_access
-from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, parts_of, piece, sums_of
+from tilewright.compiler.lower.partial_sums import SummedPart, all_pieces, of_part, parts_of, piece, sums_of
 from tilewright.compiler.lower.product_types import is_sum
 from tilewright.compiler.lower.products import (
     TERM,
@@ -126,14 +126,14 @@ def _nests_of(
     for part in parts_of(name, product.trips, len(pieces), network.pieces.memory, network):
         own, sums = part.own, sums_of(part, batches, len(pieces), network)
         trips = (batches, len(part.channels), len(part.rows), len(part.columns))
-        vector = _of_part(product.vector, part)
+        vector = of_part(product.vector, part)
         nests = [
             _piece(operator, part, weights[own, channels.start : channels.stop], channels.start, vector,
                    piece(sums, part, number), trips, network)
             for number, channels in enumerate(pieces)
         ]  # fmt: skip
         yield from nests
-        read, written = all_pieces(sums, part), _of_part(product.result, part)
+        read, written = all_pieces(sums, part), of_part(product.result, part)
         each = Interval(min(nest.expr.range.low for nest in nests), max(nest.expr.range.high for nest in nests))
         total = Expr(Op.SUM, _range_of(bounds[:, own]), (source("sums", each),))
         leak = product.leak[own] if len(product.leak) > 1 else product.leak
@@ -162,16 +162,6 @@ def _piece(
     macs = weights.size // operator.attributes["group"] * trips[0] * trips[2] * trips[3]
     reads = {"x": replace(vector, index=index), "w": held}
     return Nest(name, operator.nodes, loops, reads, result, total, macs, layer=operator.name)
-
-
-def _of_part(access: Access, part: SummedPart) -> Access:
-    """An access of the whole result's loops, from a part's first channel, row and column on."""
-    starts = {"o": part.channels.start, "y": part.rows.start, "x": part.columns.start}
-    index = (
-        replace(each, constant=each.constant + sum(step * starts.get(loop, 0) for loop, step in each.terms))
-        for each in access.index
-    )
-    return replace(access, index=tuple(index))
 
 
 def _range_of(bounds: NDArray[np.int64]) -> Interval:

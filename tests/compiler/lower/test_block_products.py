@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
-from tests.compiler.block_models import STEP, block_model
+from tests.compiler.block_models import block_model, convolution_in_blocks
 from tests.compiler.models import random_inputs, run_onnx
-from tests.compiler.pipelines import simulated
+from tests.compiler.pipelines import simplified, simulated
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.files.loader import load_machine
@@ -34,7 +36,7 @@ def steps_off(model: onnx.ModelProto, machine: str) -> np.ndarray:
     (found,), (meant,) = (
         tuple(results.values()) for results in (simulated(compiled(model, machine), inputs), run_onnx(model, inputs))
     )
-    step = STEP * np.sqrt(inputs["x"].shape[1] / 32)
+    step = float(next(numpy_helper.to_array(each) for each in model.graph.initializer if each.name == "y_scale"))
     assert len(np.unique(np.rint(meant / step))) > 20
     return np.rint((found - meant) / step)
 
@@ -42,6 +44,22 @@ def steps_off(model: onnx.ModelProto, machine: str) -> np.ndarray:
 @pytest.mark.parametrize(("summed", "block"), [(80, 32), (64, 16), (160, 128)])
 def test_results_are_those_of_onnx_runtime(summed: int, block: int, machine: str) -> None:
     assert not steps_off(block_model(summed, block=block), machine).any()
+
+
+@pytest.mark.parametrize("is_of_window", [False, True], ids=["a scale of each tap", "a scale of all taps"])
+@pytest.mark.parametrize(("channels", "stride"), [(32, 1), (40, 2)])
+def test_a_convolution_may_have_windows(channels: int, stride: int, is_of_window: bool, machine: str) -> None:
+    """40 channels end within the third block; the border of the image is padded."""
+    model = convolution_in_blocks(channels, stride=stride, is_of_window=is_of_window)
+    off = steps_off(model, machine)
+    assert np.abs(off).max() <= 1 and (off == 0).mean() >= 0.995
+
+
+@pytest.mark.parametrize(("is_of_window", "sums"), [(False, 27), (True, 3)])
+def test_a_window_whose_taps_have_one_scale_is_one_sum(is_of_window: bool, sums: int, machine: str) -> None:
+    """48 channels in blocks of 16 with a window of 3 × 3."""
+    lowered = lower(simplified(convolution_in_blocks(is_of_window=is_of_window)), load_machine(machine))
+    assert len({nest.name.split(".block")[1] for nest in lowered.nests if ".block" in nest.name}) == sums
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,9 @@ def _scaled_weights(operator: Operator, weights: ConstantTensor, factor: NDArray
     if quantization is None:
         return ConstantTensor((weights.values * columns).astype(weights.values.dtype), None)
     is_symmetric = not any(quantization.zero_points)
+    if quantization.block and quantization.axis == 1 and np.all(factor > 0):
+        of_blocks = np.array(quantization.scales).reshape(len(factor), -1) * factor[:, None]
+        return ConstantTensor(weights.values, replace(quantization, scales=tuple(of_blocks.ravel().tolist())))
     if quantization.axis not in (None, 0) or not (is_symmetric or np.all(factor > 0)):
         raise CompileError(operator, expected="weights with zero point 0 and scales by output channel")
     values = weights.values.astype(np.int64) * np.sign(columns).astype(np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator
+from tilewright.compiler.simplify.activation_blocks import product_of_activation_blocks
 from tilewright.compiler.simplify.attributes import attributes_of, constant_weights, reshaped, stored_weights
 from tilewright.compiler.simplify.blocks import depth_to_space, space_to_depth
 from tilewright.compiler.simplify.computed_products import computed_gemm, computed_matmul, constant_times_computed
@@ -80,8 +81,14 @@ CANONICALIZE = {
     **dict.fromkeys(FORMS, (take_apart,)),
     # products
     "onnx.Conv": (quantized_weights, conv),
-    "onnx.Gemm": (quantized_weights, gemm, computed_gemm),
-    "onnx.MatMul": (quantized_weights, matmul, constant_times_computed, computed_matmul),
+    "onnx.Gemm": (quantized_weights, product_of_activation_blocks, gemm, computed_gemm),
+    "onnx.MatMul": (
+        quantized_weights,
+        product_of_activation_blocks,
+        matmul,
+        constant_times_computed,
+        computed_matmul,
+    ),
     **dict.fromkeys(INTEGER_PRODUCTS, (integer_product,)),
     # pools and padding
     "onnx.MaxPool": (pool,),

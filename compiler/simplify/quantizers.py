@@ -164,9 +164,21 @@ def unread_quantizer(operator: Operator, graph: Graph) -> CompileError:
         expected = f"{' or '.join(name for name in FLOATS if name in COMPUTED)}, {expected}"
     if tensor_type.dtype in COMPUTED and not block:
         expected += ", or a Conv before it and an output of the model after it, and one zero point"
+    elif tensor_type.dtype in COMPUTED:
+        expected += (
+            ", or blocks along the sum of a MatMul or Gemm with constant weights, the same for all rows, which an "
+            "operator of the model makes"
+        )
     else:
         expected += "; others only go from an input of the model to an output"
     return CompileError(operator, fact, expected=expected)
+
+
+def quantization_of(operator: Operator, view: GraphView) -> Quantization:
+    """The quantisation that a QuantizeLinear or DequantizeLinear of an activation gives."""
+    integers = operator.outputs[0] if operator.kind == "onnx.QuantizeLinear" else operator.inputs[0]
+    axis, block = (operator.attributes.get(name, missing) for name, missing in (("axis", 1), ("block_size", 0)))
+    return _quantization(operator, axis, block, view, view.type(integers).dtype)
 
 
 def _quantization(operator: Operator, axis: int, block: int, view: GraphView, elements: str) -> Quantization:

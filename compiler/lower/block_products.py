@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +98,8 @@ class _Block:
     rows: range  # of the window
     columns: range
 
-    def of(self, weights: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Its weights, of [O, I, R, S]."""
+    def of(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Its weights, of [O, I, R, S]; or their scales."""
         channels, rows, columns = (slice(each.start, each.stop) for each in (self.channels, self.rows, self.columns))
         return weights[:, channels, rows, columns]
 

@@ -184,9 +184,13 @@ def test_a_transformer_needs_no_host() -> None:
     assert isinstance(compile_partitioned(model, load_machine(NAME), Options(effort=0)), Program)
 
 
-def test_without_such_instructions_they_are_the_hosts() -> None:
-    """An accumulator of 40 bits with its bias, times a scale of 24, would not fit a statement."""
-    found = compile_partitioned(normalization("RMSNormalization", (1, 4, 64), 2e-4), load_machine("base16-a16"))
+@pytest.mark.parametrize("scale", [2e-4, 2.0], ids=["of a large epsilon", "of hardly any"])
+def test_without_such_instructions_they_are_the_hosts(scale: float) -> None:
+    """An accumulator of 40 bits with its bias, times a scale of 24, would not fit a statement.
+
+    Nor would one whose leading bits move up at once, if epsilon leaves all of them free.
+    """
+    found = compile_partitioned(normalization("RMSNormalization", (1, 4, 64), scale), load_machine("base16-a16"))
     assert isinstance(found, Partitioned)
     (reason,) = {node.reason for node in found.host_nodes if node.name == "norm"}
     assert "lanes_sum" in reason

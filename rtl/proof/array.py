@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import z3
@@ -15,8 +15,8 @@ from tilewright.rtl.arrays import factor_types
 from tilewright.rtl.proof.array_codes import element_goals, number_code, with_unknown_products
 from tilewright.rtl.proof.datapath import without_products
 from tilewright.rtl.proof.meaning import as_integer
-from tilewright.rtl.proof.netlist import NetlistRun, netlist
-from tilewright.rtl.proof.product import PRODUCT
+from tilewright.rtl.proof.netlist import NetlistRun, netlist, substituted
+from tilewright.rtl.proof.product import PRODUCT, applications
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.systolic import SystolicArray
 
@@ -66,11 +66,15 @@ def array(
 
 
 def _goals(unit: SystolicArray, run: NetlistRun) -> Iterator[Goal]:
+    """Most are the same question once products are numbers: it is asked once."""
     least = unit.WEIGHT_LEAD
+    asked: dict[z3.BoolRef, Goal] = {}
     for lead in range(least, least + 3):
         for gap in range(1, 4):
             for transposed in product((False, True) if unit.can_transpose else (False,), repeat=2):
-                yield from _schedule_goals(unit, run, lead, gap, transposed)
+                for goal in _schedule_goals(unit, run, lead, gap, transposed):
+                    asked.setdefault(z3.Implies(z3.And(*goal.given), goal.then), goal)
+    yield from asked.values()
 
 
 def _schedule_goals(
@@ -80,25 +84,40 @@ def _schedule_goals(
     begins = [0, max(unit.rows, lead + gap)]  # a row comes each cycle
     firsts = [begin + lead for begin in begins]
     end = firsts[1] + 2
-    given = [
-        run.at(name, cycle) == int(cycle in at)
+    tags = [
+        (run.at(name, cycle), int(cycle in at))
         for name, at in (("loads", begins), ("is_first", firsts))
         for cycle in range(end + unit.latency)
     ]
     if unit.can_transpose:  # in the other cycles the tag is anything
-        given += [run.at("transposes", at) == int(tag) for at, tag in zip(begins, transposed, strict=True)]
+        tags += [(run.at("transposes", at), int(tag)) for at, tag in zip(begins, transposed, strict=True)]
+    fixed = [_input_is(bit, value) for bit, value in tags]
+    orders = ", ".join("transpose" if tag else "tile" for tag in transposed)
     for cycle in range(firsts[0], end):
         tile = 0 if cycle < firsts[1] else 1
-        columns = range(unit.cols)
-        products = [_products(unit, run, column, cycle, begins[tile], transposed[tile]) for column in columns]
-        known = [in_range(each, unit.product) for of_column in products for each in of_column]
-        equal = [
-            _sum(unit, run, column, cycle + unit.latency) == sum(of_column[1:], of_column[0])
-            for column, of_column in enumerate(products)
-        ]
-        orders = ", ".join("transpose" if tag else "tile" for tag in transposed)
-        name = f"lead {lead}, gap {gap}, cycle {cycle}" + (f", {orders}" if unit.can_transpose else "")
-        yield Goal(name, [*given, *known], z3.And(*equal))
+        for column in range(unit.cols):
+            name = f"lead {lead}, gap {gap}, cycle {cycle}, column {column}, {orders}"
+            products = _products(unit, run, column, cycle, begins[tile], transposed[tile])
+            (found,) = substituted([_sum(unit, run, column, cycle + unit.latency)], fixed)
+            yield _column_goal(name, unit, products, z3.simplify(found))
+
+
+def _input_is(bit: z3.BitVecRef, value: int) -> tuple[z3.ExprRef, z3.ExprRef]:
+    """An input of one bit, or the truth value behind it, and what it is."""
+    if bit.num_args() == 0:
+        return bit, z3.BitVecVal(value, 1)
+    return bit.arg(0), z3.BoolVal(value == 1)
+
+
+def _column_goal(name: str, unit: SystolicArray, products: Sequence[z3.BitVecRef], found: z3.BitVecRef) -> Goal:
+    """The sum is that of the products. Where it has no others, each of them is from here on any number in its range."""
+    bits = _sum_bits(unit)
+    if applications(found) == set(products):
+        numbers = [z3.BitVec(f"product {row}", products[row].size()) for row in range(unit.rows)]
+        found = z3.simplify(*substituted([found], list(zip(products, numbers, strict=True))))
+        products = numbers
+    terms = [z3.Extract(bits - 1, 0, each) for each in products]
+    return Goal(name, [in_range(each, unit.product) for each in terms], found == sum(terms[1:], terms[0]))
 
 
 def _products(
@@ -113,7 +132,7 @@ def _products(
         if isinstance(unit.activation, FloatType) and isinstance(unit.weight, FloatType):
             activation, weight = number_code(activation, unit.activation), number_code(weight, unit.weight)
         factors = as_integer(activation, unit.activation.is_signed), as_integer(weight, unit.weight.is_signed)
-        found.append(z3.Extract(_sum_bits(unit) - 1, 0, PRODUCT(*factors)))
+        found.append(z3.simplify(PRODUCT(*factors)))
     return found
 
 

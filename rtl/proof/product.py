@@ -33,6 +33,19 @@ def abstracted(term: z3.ExprRef) -> z3.ExprRef:
     return changed[term.get_id()]
 
 
+def applications(term: z3.ExprRef) -> set[z3.ExprRef]:
+    """All products that occur in a term."""
+    found, seen, todo = set(), set(), [term]
+    while todo:
+        node = todo.pop()
+        if node.get_id() not in seen:
+            seen.add(node.get_id())
+            todo.extend(node.children())
+            if node.decl().eq(PRODUCT):
+                found.add(node)
+    return found
+
+
 def _rebuilt(node: z3.ExprRef, args: list[z3.ExprRef]) -> z3.ExprRef:
     if not args:
         return node

@@ -129,6 +129,9 @@ FLOAT_TYPES: Mapping[str, FloatType] = MappingProxyType(
 )
 """By name. ONNX calls them FLOAT8E4M3FN and FLOAT4E2M1."""
 
+E5M2 = FloatType(8, False, "e5m2", mantissa_bits=2, greatest=0x7B, step_exponent=-16)
+"""A type of files that no machine has: a product of two is no value of a statement."""
+
 
 def type_of(values: Interval) -> IntegerType:
     """The narrowest type that holds all values of an interval."""
@@ -178,6 +181,13 @@ def parse_integer_type(text: str) -> IntegerType:
 def parse_type(text: str, named: Mapping[str, IntegerType] = NO_TYPES) -> IntegerType:
     """As `parse_integer_type`, and the floating types and the names of types."""
     found = named.get(text) or FLOAT_TYPES.get(text) or _integer_type(text)
+    if found is None and text == E5M2.name:
+        most = E5M2.values.high**2
+        raise IsaError(
+            f"machines have no {text}: a product of two takes {Interval(-most, most).bits} bits, and values of "
+            f"statements have {MAX_INTEGER_BITS}; expected {' or '.join(FLOAT_TYPES)}. Take e4m3: times a power of "
+            "two it has every number of e5m2 from its greatest down to 1 / 57,344 of that"
+        )
     if found is None:
         names = f", or a memory of such: {', '.join(named)}" if named else ""
         raise IsaError(

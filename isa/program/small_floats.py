@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.language.numeric import FLOAT_TYPES, FloatType, nearest_code, steps
+from tilewright.isa.language.numeric import E5M2, FLOAT_TYPES, FloatType, nearest_code, steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,6 @@ class SmallFloat:
             return False
         return bool(np.array_equal(self.nearest(steps * self.least), steps))
 
-
-E5M2 = FloatType(8, False, "e5m2", mantissa_bits=2, greatest=0x7B, step_exponent=-16)
-"""What no machine has: its products would take twice the bits of those of E4M3."""
 
 SMALL_FLOATS: Mapping[str, SmallFloat] = {
     row.name: row

@@ -228,6 +228,32 @@ def test_an_input_that_is_no_number_is_refused() -> None:
         program.run({"x_int": np.full((4, SUMMED), np.nan, np.float32).astype(E4M3.dtype)})
 
 
+def test_an_infinite_input_is_the_greatest_number_and_nan_is_refused() -> None:
+    model = float_model("e4m3", activations="e4m3")
+    given, limited = inputs(), inputs()
+    given["x"][0, :2] = np.inf, -np.inf
+    limited["x"][0, :2] = 1e9, -1e9
+    program = compile_whole(model, MACHINE)
+    found = program.run(given).outputs["y"]
+    assert np.array_equal(found, program.run(limited).outputs["y"])
+    assert codes_apart(found, meaning(model, limited["x"]), OUTPUT_STEP, E4M3).max() <= 1
+    given["x"][1, 0] = np.nan
+    with pytest.raises(InputError, match="input 'x' holds NaN, which has no quantised value"):
+        program.run(given)
+
+
+def test_e5m2_weights_beyond_the_range_of_e4m3_are_the_hosts() -> None:
+    model = float_model("e5m2", activations="e4m3")
+    (tensor,) = [each for each in model.graph.initializer if each.name == "w"]
+    values = numpy_helper.to_array(tensor).copy()
+    values[0] = 2.0**-16
+    tensor.CopyFrom(numpy_helper.from_array(values, "w"))
+    program = compile_whole(model, MACHINE)
+    assert {each.name: each.reason for each in program.host_nodes}["weights"].startswith("its float8_e5m2 are ")
+    found = program.run(inputs()).outputs["y"]
+    assert codes_apart(found, meaning(model, inputs()["x"]), OUTPUT_STEP, E4M3).max() <= 1
+
+
 def test_activations_of_a_type_that_no_machine_computes_with_are_refused() -> None:
     with pytest.raises(
         CompileError, match="an activation is float8_e5m2; expected float8_e4m3fn, int8, uint8, int16 or"

@@ -144,6 +144,12 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
             "e4m3 or e2m1",
         ),
         (
+            "memories: {wgt: {element: e5m2}}\n",
+            "m.yaml:2:27: memories.wgt.element: machines have no e5m2: a product of two takes 65 bits, and values of "
+            "statements have 63; expected e4m3 or e2m1. Take e4m3: times a power of two it has every number of e5m2 "
+            "from its greatest down to 1 / 57,344 of that",
+        ),
+        (
             "instructions:\n  copy: {from: {a: act as int4}}\n",
             "base16.yaml:100:9: instructions.copy: a is read `as int4`; only the weights of an array may be",
         ),

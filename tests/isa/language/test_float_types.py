@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from tilewright.isa.language.numeric import (
     Rounding,
     common_type,
     nearest_code,
+    parse_type,
     steps,
 )
 from tilewright.isa.language.statement import parse_statement
@@ -170,3 +173,16 @@ def test_an_array_multiplies_numbers_of_one_kind(before: str, after: str, holds:
         f"a holds e4m3 and w {holds}; the array multiplies integers by integers, and floating numbers by floating ones"
     )
     assert any(complaint.endswith(fault) for complaint in error.value.complaints), error.value
+
+
+def test_e4m3_has_the_numbers_of_e5m2_that_its_error_says() -> None:
+    """Times 2^-7; the first that it has not is the next one below."""
+    with pytest.raises(IsaError) as error:
+        parse_type("e5m2")
+    said = re.search(r"from its greatest down to 1 / ([0-9,]+) of that$", str(error.value))
+    assert said is not None
+    ratio = int(said[1].replace(",", ""))
+    numbers = np.arange(1, 0x7C, dtype=np.uint8).view(ml_dtypes.float8_e5m2).astype(np.float32)
+    held = (numbers / 128).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * 128 == numbers
+    assert held[numbers >= numbers.max() / ratio].all()
+    assert not held[numbers < numbers.max() / ratio][-1]

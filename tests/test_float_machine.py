@@ -50,8 +50,9 @@ def test_the_datapath_is_proved() -> None:
 
 @pytest.mark.long
 def test_arrays_are_proved() -> None:
-    (engine,) = machine().of(Template.SYSTOLIC)
-    subjects = [*(array(*shape) for shape in reduced_arrays(machine())), mma_engine(machine(), engine)]
+    floats = machine()
+    (engine,) = floats.of(Template.SYSTOLIC)
+    subjects = [*(array(*shape) for shape in reduced_arrays(floats)), mma_engine(floats, engine)]
     refuted = [(each.claim, each.counterexample) for of in subjects for each in of.proofs() if not each.holds]
     assert refuted == []
 

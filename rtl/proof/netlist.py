@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -126,6 +126,16 @@ def _conjuncts(formula: z3.ExprRef) -> list[z3.ExprRef]:
     return [] if z3.is_true(formula) else [formula]
 
 
+def _side_by_side(net: z3.BitVecRef, low: int = 0) -> Iterator[tuple[int, z3.BitVecRef]]:
+    """The parts that a net was cut into, each with the place of its lowest bit; a whole one is its only part."""
+    if net.decl().kind() != z3.Z3_OP_CONCAT:
+        yield low, net
+        return
+    for part in reversed(net.children()):
+        yield from _side_by_side(part, low)
+        low += part.size()
+
+
 def _bits(term: z3.ExprRef) -> z3.BitVecRef:
     return z3.simplify(z3.If(term, z3.BitVecVal(1, 1), z3.BitVecVal(0, 1))) if z3.is_bool(term) else term
 
@@ -144,8 +154,10 @@ class NetlistRun:
         for (name, cycle), value in (fixed or {}).items():
             net = hardware.nets[name]
             term = z3.BitVecVal(value, net.size()) if isinstance(value, int) else value
-            (leaf,) = (leaf for leaf in hardware.leaves if _bits(leaf).eq(net))
-            self.fixed[leaf, cycle] = term == 1 if z3.is_bool(leaf) else term
+            for low, part in _side_by_side(net):
+                (leaf,) = (leaf for leaf in hardware.leaves if _bits(leaf).eq(part))
+                own = z3.Extract(low + part.size() - 1, low, term)
+                self.fixed[leaf, cycle] = own == 1 if z3.is_bool(leaf) else own
         self.reset = _reset_of(hardware)
         self.states: list[list[tuple[z3.ExprRef, z3.ExprRef]]] = []
         self.lookup: list[dict[int, z3.ExprRef]] = []

@@ -78,6 +78,12 @@ def test_equals_a_look_up_behind_a_register_for_all_inputs() -> None:
     assert proof_of("lookup", load_machine("base16", ["pipeline.table_output=1"])).counterexample == ""
 
 
+@pytest.mark.slow
+def test_equals_a_look_up_of_which_instructions_read_other_bits_for_all_inputs() -> None:
+    """The word of a table is an input in pieces there."""
+    assert proof_of("reciprocal", load_machine("sequence16-a16")).counterexample == ""
+
+
 @pytest.mark.parametrize("mnemonic", ["exponent", "mantissa"])
 def test_equals_a_statement_that_counts_leading_zeros_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic, WITH_CLZ).counterexample == ""

@@ -1,4 +1,4 @@
-"""What weights of four bits in blocks are worth: the decoders of docs/types.md on llm16, beside sequence16 with int8.
+"""What weights of four bits in blocks are worth: the decoders of docs/types.md, beside sequence16 with int8.
 
 python -m tests.block_weights                     # the rows of the page's tables
 python -m tests.block_weights stories260k-step    # one network
@@ -23,6 +23,9 @@ from tests.schedules.never_slower import model
 
 WIDE, NARROW = "sequence16", "llm16"
 
+BLOCK_MACHINES = {"int8": NARROW, "int16": "llm16-a16"}
+"""By the activations beside weights in blocks."""
+
 NETWORKS = ("stories15m-step", "stories260k-step")
 
 BLOCK = 32
@@ -30,7 +33,7 @@ BLOCK = 32
 BITS = {TensorProto.INT4: 4, TensorProto.INT8: 8, TensorProto.FLOAT: 16}
 """Of a number in the machine's memory: scales of blocks, floats in the file, have sixteen there."""
 
-ROW = "| {network} | {0:,} | {1:,} | {cycles:.2f} | {2:,} | {3:,} | {bytes:.3f} |"
+ROW = "| {network} | {activations} | {0:,} | {1:,} | {cycles:.2f} | {2:,} | {3:,} | {bytes:.3f} |"
 
 LOSS = "| {name} | {nats:.3f} | {more:+.3f} |"
 
@@ -40,25 +43,28 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", default=(*NETWORKS, "decoder"), metavar="NETWORK")
     asked = parser.parse_args().networks
     for network in asked:
-        for line in losses() if network == "decoder" else [row(network)]:
+        for line in losses() if network == "decoder" else map(row, [network] * len(BLOCK_MACHINES), BLOCK_MACHINES):
             print(line, flush=True)
 
 
-def row(network: str) -> str:
-    """Cycles, and bytes of the matrices with the scales of their blocks, with int8 and with int4 in blocks."""
-    blocks = in_blocks(network)
-    numbers = cycles(model(network), WIDE), cycles(blocks, NARROW), matrix_bytes(model(network)), matrix_bytes(blocks)
+def row(network: str, activations: str) -> str:
+    """Cycles, and bytes of the matrices with the scales of their blocks: with int8 throughout, with int4 in blocks."""
+    blocks = in_blocks(network, activations)
+    machines = WIDE, BLOCK_MACHINES[activations]
+    found = model(network), blocks
+    numbers = *map(cycles, found, machines), *map(matrix_bytes, found)
     part = {"cycles": numbers[1] / numbers[0], "bytes": numbers[3] / numbers[2]}
-    return ROW.format(*numbers, network=network, **part)
+    return ROW.format(*numbers, network=network, activations=activations, **part)
 
 
 def cycles(network: onnx.ModelProto, machine: str) -> int:
     return int(tilewright.compile(network, machine).profile()["cycles"])
 
 
-def in_blocks(network: str) -> onnx.ModelProto:
-    """A network quantised to int8 activations, and int4 weights in blocks."""
-    return tilewright.quantize(float_network(network), "random", weights="int4", block=BLOCK).model
+def in_blocks(network: str, activations: str = "int8") -> onnx.ModelProto:
+    """A network with int4 weights in blocks, and activations of a type."""
+    made = float_network(network)
+    return tilewright.quantize(made, "random", weights="int4", block=BLOCK, activations=activations).model
 
 
 def matrix_bytes(network: onnx.ModelProto) -> int:
@@ -81,21 +87,18 @@ def losses() -> Iterator[str]:
     """What a character of the trained decoder's held-back text costs, in nats, and how much more than in float."""
     texts = held_back()
     usual = nats(bits(texts, in_onnx_runtime(float_prefill())))
-    narrow = blocks_of_decoder()
-    for name, found in (
-        ("float32", usual),
-        ("int8, in ONNX Runtime", nats(bits(texts, in_onnx_runtime(int8_prefill())))),
-        (f"int4 in blocks of {BLOCK}, in ONNX Runtime", nats(bits(texts, in_onnx_runtime(narrow)))),
-        (
-            f"int4 in blocks of {BLOCK}, on `{NARROW}`",
-            nats(bits(texts, on_machine(tilewright.compile(narrow, NARROW)))),
-        ),
-        (
-            f"int4 in blocks of {BLOCK}, activations of int16, in ONNX Runtime",
-            nats(bits(texts, in_onnx_runtime(blocks_of_decoder("int16")))),
-        ),
-    ):
-        yield LOSS.format(name=name, nats=found, more=found - usual)
+    yield LOSS.format(name="float32", nats=usual, more=0)
+    found = nats(bits(texts, in_onnx_runtime(int8_prefill())))
+    yield LOSS.format(name="int8, in ONNX Runtime", nats=found, more=found - usual)
+    for activations, machine in BLOCK_MACHINES.items():
+        blocks = blocks_of_decoder(activations)
+        name = f"int4 in blocks of {BLOCK}, activations of {activations}"
+        for place, run in (
+            ("in ONNX Runtime", in_onnx_runtime(blocks)),
+            (f"on `{machine}`", on_machine(tilewright.compile(blocks, machine))),
+        ):
+            found = nats(bits(texts, run))
+            yield LOSS.format(name=f"{name}, {place}", nats=found, more=found - usual)
 
 
 def blocks_of_decoder(activations: str = "int8") -> onnx.ModelProto:

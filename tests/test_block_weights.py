@@ -8,8 +8,11 @@ import numpy as np
 import onnx
 import pytest
 import yaml
+from onnx import TensorProto, helper, numpy_helper
 
-from tests.block_weights import NARROW, cycles, in_blocks, losses, matrix_bytes, row
+from programs.networks.builder import Builder
+from programs.networks.decoder import Decoder, prefill
+from tests.block_weights import BLOCK_MACHINES, NARROW, cycles, in_blocks, losses, matrix_bytes, row
 from tests.compiler.block_models import block_model
 from tests.compiler.models import random_inputs
 from tests.compiler.pipelines import simulated
@@ -19,39 +22,18 @@ from tests.types import PAGE
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.host import tensors as host
-from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import place_regions
+from tilewright.quantization.quantize import quantize
 
 SMALL = ("array.rows=4", "array.cols=4", "lanes=4", "dram.bus_bytes=4")
 """Hardware that is built sooner."""
 
-WIDE_ACTIVATIONS = """\
-extends: base16-a16
-memories:
-  scl: {element: uint16, width: lanes, kib: 32, banks: 2}
-engines:
-  load: {writes: [act, wgt, acc, par, lut, slope, curve, twist, scl]}
-  vec:  {reads: [act, acc, par, lut, slope, curve, twist, scl]}
-instructions:
-  mma_w4:
-    engine: mma
-    loops:  {n: 6, r: 4, s: 4, k: 8, y: 10, x: 10}
-    reduce: [r, s, k]
-    from:   {a: "rows // lanes * act[r, s, k, y, x]", w: "rows * wgt[n, r, s, k] as int4"}
-    to:     {c: "2 * cols // lanes * acc[n, y, x]"}
-    flags:  [accumulate]
-    do: c = wrap(sum(dot(a, w)), acc)
-  load_scl: {engine: load, loops: {i: 10, j: 10, k: 12}, from: {d: dram}, to: {y: scl}, do: y = d}
-  sum_blocks:
-    engine: vec
-    loops:  {c: 8, y: 10, x: 10, b: 7}
-    reduce: [b]
-    from:   {a: acc, w: "scl[c, b]"}
-    to:     {y: "acc[c, y, x]"}
-    do: y = wrap(sum(a * w), acc)
-"""
-"""base16-a16 with what llm16 has for blocks: activations of sixteen bits, weights of four."""
+SMALLER = (*SMALL, "memories.act.kib=4", "memories.acc.kib=8")
+
+WIDE_ACTIVATIONS = BLOCK_MACHINES["int16"]
+"""What has activations of sixteen bits, beside weights of four."""
 
 
 def test_the_page_shows_the_instruction_of_the_machine() -> None:
@@ -66,13 +48,15 @@ def test_the_page_shows_the_instruction_of_the_machine() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_shows_what_the_command_prints() -> None:
-    assert row("stories260k-step") in PAGE.read_text().splitlines()
+@pytest.mark.parametrize("activations", BLOCK_MACHINES)
+def test_the_page_shows_what_the_command_prints(activations: str) -> None:
+    assert row("stories260k-step", activations) in PAGE.read_text().splitlines()
 
 
 @pytest.mark.long
-def test_the_page_shows_what_the_large_decoder_takes() -> None:
-    assert row("stories15m-step") in PAGE.read_text().splitlines()
+@pytest.mark.parametrize("activations", BLOCK_MACHINES)
+def test_the_page_shows_what_the_large_decoder_takes(activations: str) -> None:
+    assert row("stories15m-step", activations) in PAGE.read_text().splitlines()
 
 
 @pytest.mark.long
@@ -92,7 +76,7 @@ def test_products_of_sixteen_bits_are_a_step_off_at_most() -> None:
     """Of 160 activations of int16, the results are compared with the file's meaning in float64."""
     network = block_model(160, 40, activations="int16")
     x = np.random.default_rng(3).normal(scale=100, size=(3, 160)).astype(np.float32)
-    program = compile_model(network, load_machine_text(WIDE_ACTIVATIONS, "wide"), Options(effort=0))
+    program = compile_model(network, load_machine(WIDE_ACTIVATIONS), Options(effort=0))
     (found,) = simulated(program, {"x": x}).values()
     meant = _meaning(network, x)
     step = np.float64(np.float32(0.01 * np.sqrt(5)))
@@ -100,10 +84,25 @@ def test_products_of_sixteen_bits_are_a_step_off_at_most() -> None:
     assert np.ptp(meant) > 10_000 and np.abs(off).max() <= 1 and (off == 0).mean() >= 0.95
 
 
+def test_scales_leave_room_for_what_a_zero_point_adds() -> None:
+    """All weights are the greatest, so a zero point adds more than a bias holds with scales of sixteen bits."""
+    network = block_model(160, 16, activations="int16")
+    held = {each.name: each for each in network.graph.initializer}
+    held["w"].CopyFrom(helper.make_tensor("w", TensorProto.INT4, (160, 16), [7] * 160 * 16))
+    held["x_zero"].CopyFrom(numpy_helper.from_array(np.array(12000, np.int16), "x_zero"))
+    x = np.random.default_rng(3).uniform(-300, 300, (3, 160)).astype(np.float32)
+    program = compile_model(network, load_machine(WIDE_ACTIVATIONS), Options(effort=0))
+    said = re.search(r"leave results up to ([\d.e+]+) steps off", program.metadata["precision of matmul"])
+    (found,) = simulated(program, {"x": x}).values()
+    off = np.abs(np.rint(found / np.float64(np.float32(0.01 * np.sqrt(5)))) - _meaning(network, x)).max()
+    assert said is not None and off <= float(said[1]) + 1 < 200
+
+
 def _meaning(network: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     """The result in steps, in float64: quantised activations times codes times scales."""
     held = {each.name: onnx.numpy_helper.to_array(each) for each in network.graph.initializer}
-    activations = np.clip(np.rint(x / held["x_scale"]) + 3, -(1 << 15), (1 << 15) - 1) - 3
+    zero = int(held["x_zero"])
+    activations = np.clip(np.rint(x / held["x_scale"]) + zero, -(1 << 15), (1 << 15) - 1) - zero
     real = held["w"].astype(np.float64) * held["w_scale"].astype(np.float64).repeat(32, axis=0)[: len(held["w"])]
     exact = activations * np.float64(held["x_scale"]) @ real
     return np.clip(np.rint(exact / np.float64(held["y_scale"])) - 5, -(1 << 15), (1 << 15) - 1) + 5
@@ -119,3 +118,17 @@ def test_networks_are_the_simulators_on_the_hardware() -> None:
         image = host.dram_image(program, random_inputs(network, np.random.default_rng(0)))
         jobs.append((program, image, place_regions(program.limits)))
     assert_equal(small, jobs, range(len(jobs)))
+
+
+@pytest.mark.long
+def test_a_transformer_with_activations_of_sixteen_bits_is_the_simulators_on_the_hardware() -> None:
+    sizes = Decoder(layers=1, features=16, heads=2, sources=1, hidden=20, words=12)
+    network = prefill(Builder("block"), sizes, 6)
+    blocks = quantize(network, "random", weights="int4", block=16, activations="int16").model
+    machine = load_machine(WIDE_ACTIVATIONS, SMALLER)
+    program = compile_model(blocks, machine)
+    assert {"mma_w4", "sum_blocks", "multiply_add", "normalize_kept"} <= {
+        each.mnemonic for each in program.instructions
+    }
+    image = host.dram_image(program, random_inputs(blocks, np.random.default_rng(0)))
+    assert_equal(machine, [(program, image, place_regions(program.limits))], range(1))

@@ -32,8 +32,13 @@ TYPES = (
 NETWORKS = ("digits", "resnet8", "ds-cnn", "lstm-denoiser")
 
 
-SEQUENCE_MACHINES = (("sequence16", "int8", 0), ("llm16", "int4", BLOCK))
-"""Machine, weights, and how many of a channel share a scale; activations are int8."""
+SEQUENCE_MACHINES = (
+    ("sequence16", "int8", 0, "int8"),
+    ("llm16", "int4", BLOCK, "int8"),
+    ("sequence16-a16", "int8", 0, "int16"),
+    ("llm16-a16", "int4", BLOCK, "int16"),
+)
+"""Machine, weights, how many of a channel share a scale, and activations."""
 
 SEQUENCES = ("kwt-1", "stories260k-step")
 
@@ -73,16 +78,17 @@ def sequence_rows() -> Iterator[str]:
     """Cycles and microjoules of keyword spotting by a transformer, and of a token of a decoder."""
     from programs.networks.registry import float_network
 
-    for name, weights, block in SEQUENCE_MACHINES:
+    for name, weights, block, activations in SEQUENCE_MACHINES:
         machine = Variant(name).machine
         costs = [budget_of(0, machine, cost).cost for cost in ("cycles", "energy")]
         cells = []
         for network in SEQUENCES:
-            model = quantize(float_network(network), "random", weights=weights, block=block).model
+            model = float_network(network)
+            model = quantize(model, "random", weights=weights, block=block, activations=activations).model
             cycles, energy = (cost(model) for cost in costs)
             cells.append(f"{cycles.cost:,.0f}{'' if not cycles.host_nodes else ' (host)'}, {energy.cost:,.0f} µJ")
         weights += f" in blocks of {block}" if block else ""
-        yield f"| `{name}` | {weights} | int8 | {' | '.join(cells)} |"
+        yield f"| `{name}` | {weights} | {activations} | {' | '.join(cells)} |"
 
 
 TABLES = {"networks": network_rows, "machines": machine_rows, "sequences": sequence_rows}

@@ -135,7 +135,7 @@ def _blocks_of(operator: Operator, network: LoweringNetwork, found: BlockFormat)
     bounds = np.stack([sum_bounds(block.of(weights), network) for block in blocks], 2)
     totals = np.stack([block.of(weights).sum(axis=(1, 2, 3)) for block in blocks], 1)
     offsets = integer_bias(operator, y_scales, network)
-    shifts = _shifts(factors, bounds, x_zero * (factors * totals).sum(axis=1), offsets, network, found)
+    shifts = _shifts(factors, bounds, x_zero * totals, offsets, network, found)
     common = _common_parts(factors)
     scales = np.rint(np.ldexp(factors / common[:, None], shifts[:, None])).astype(np.int64)
     units = np.ldexp(common, -shifts)
@@ -158,15 +158,21 @@ def _divided(scales: NDArray[np.float64], block: int) -> Iterator[_Block]:
 
 
 def _shifts(
-    factors: NDArray[np.float64], bounds: NDArray[np.int64], offset: NDArray[np.float64], bias: NDArray[np.int64],
+    factors: NDArray[np.float64], bounds: NDArray[np.int64], offsets: NDArray[np.int64], bias: NDArray[np.int64],
     network: LoweringNetwork, found: BlockFormat,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """[O]: a scale is its factor times two to the power of this; as many bits as scales and the sum of all have."""
+    """[O]: a scale is its factor times two to the power of this; as many bits as scales, biases and sums have.
+
+    `offsets` are what the input's zero point adds to the sum of each block, [O, B].
+    """
     reach = np.maximum(np.abs(bounds).max(axis=0), 1)
     beyond = 2 * network.arithmetic.activation.values.span  # a bias that is larger gives the limit in any case
-    total = (factors * reach).sum(axis=1) + np.abs(offset) + np.minimum(np.abs(bias), beyond)
+    added = np.abs((factors * offsets).sum(axis=1)) + np.minimum(np.abs(bias), beyond)
+    total = (factors * reach).sum(axis=1) + added
+    held = network.from_sums.bias.interval.high - 1 - np.abs(offsets).sum(axis=1) / 2  # less what scales are rounded by
     with np.errstate(divide="ignore"):
         room = np.minimum(found.scale.interval.high / factors.max(axis=1), (found.most - reach.sum(axis=1)) / total)
+        room = np.minimum(room, held / added)
     _, exponents = np.frexp(np.where(np.isfinite(room), room, 1.0))
     return np.minimum(exponents.astype(np.int64) - 1, network.from_sums.max_shift)
 

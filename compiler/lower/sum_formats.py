@@ -98,15 +98,20 @@ def _scale(format: InstructionFormat, homes: set[str]) -> IntegerType | None:
 
 
 def _most(machine: Machine, held: int) -> int:
-    """The least of `held` and of what `wrap(a + p.bias, …)` leaves of a sum and its bias, wherever that is."""
-    sums = (
-        node
-        for format in formats_with(machine, Role.COMPUTES)
-        for node in walk(format.statement.expr)
-        if node.op is Op.WRAP and node.args[0].op is Op.ADD
-    )
-    with_bias = (node for node in sums if any(leaf.op is Op.SOURCE and leaf.field for leaf in node.args[0].args))
-    return min([held, *(node.range.high for node in with_bias)])
+    """The least of `held` and of what `wrap(a + p.bias, …)` leaves of a sum and its bias, wherever that is.
+
+    Where such a sum is a factor, only as much counts as leaves room for any bias: it is of another channel, maybe.
+    """
+    most = held
+    for format in formats_with(machine, Role.COMPUTES):
+        nodes = list(walk(format.statement.expr))
+        factors = [arg for node in nodes if node.op is Op.MUL for arg in node.args]
+        for node in nodes:
+            added = node.args[0].args if node.op is Op.WRAP and node.args[0].op is Op.ADD else ()
+            biases = [leaf.range.high for leaf in added if leaf.op is Op.SOURCE and leaf.field]
+            if biases:
+                most = min(most, node.range.high - (max(biases) if node in factors else 0))
+    return most
 
 
 def _summed(expr: Expr) -> Expr | None:

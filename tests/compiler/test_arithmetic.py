@@ -33,7 +33,7 @@ def widths_of(machine: Machine) -> tuple[NumberFormat, NumberFormat]:
 
 OF_SIXTEEN_BITS = ("base16-a16", "mixed16")
 
-OTHERS = (*OF_SIXTEEN_BITS, "sequence16-a16", "mx16")
+OTHERS = (*OF_SIXTEEN_BITS, "sequence16-a16", "llm16-a16", "mx16")
 """The last has activations of floating numbers."""
 
 OF_BYTES = tuple(name for name in shipped_machines() if name not in OTHERS)

@@ -85,7 +85,7 @@ def test_overlays_are_the_given_and_the_shipped_ones(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("dram: {latency_cycles: 8}\n")
     found = {change.name: change for change in overlays(TINY, "tiny8", [mine])}
-    types = ["+base16-a16", "+base16-w4", "+dw16", "+llm16", "+mixed16", "+mx16"]
+    types = ["+base16-a16", "+base16-w4", "+dw16", "+llm16", "+llm16-a16", "+mixed16", "+mx16"]
     assert list(found) == ["+mine", *types, "+sequence16", "+sequence16-a16", "+vector16"]
     assert found["+mine"].apply(TINY).dram.latency_cycles == 8
     assert "depthwise" in found["+dw16"].apply(TINY).formats
@@ -95,7 +95,7 @@ def test_overlays_are_the_given_and_the_shipped_ones(tmp_path: Path) -> None:
 def test_what_the_machine_extends_is_no_change() -> None:
     machine = load_machine("sequence16")
     found = [change.name for change in overlays(machine, "sequence16", ())]
-    types = ["+base16-a16", "+base16-w4", "+dw16", "+llm16", "+mixed16", "+mx16"]
+    types = ["+base16-a16", "+base16-w4", "+dw16", "+llm16", "+llm16-a16", "+mixed16", "+mx16"]
     assert found == [*types, "+sequence16-a16", "-sequence16"]
 
 

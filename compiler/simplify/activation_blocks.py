@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, spread_scales
+from tilewright.compiler.simplify.attributes import ConstantTensor, constant_weights, stored_weights
 from tilewright.compiler.simplify.quantizers import quantization_of
 from tilewright.compiler.simplify.rewrite import GraphView, Replacement, joined
-from tilewright.compiler.simplify.weights import ConstantTensor, constant_weights, stored_weights
 
 QUANTIZERS = ("onnx.QuantizeLinear", "quantize")
 """As the model has it, and of an input of the model as it is once read."""

@@ -13,7 +13,7 @@ from tests.compiler.nests import axis, network_for
 from tilewright.compiler.canonical_form import CanonicalForm
 from tilewright.compiler.nest.canonical_nests import canonical_nests, stored_facts
 from tilewright.compiler.nest.nest import Access, BufferPart, Nest, NestLoop, NestProgram
-from tilewright.compiler.select.form import FormsOfNests
+from tilewright.compiler.select.selector import FormsOfNests
 
 
 def network(seed: int = 0, kernel: int = 3, channels: int = 16, zero: int = 3) -> NestProgram:

@@ -11,7 +11,7 @@ import pytest
 from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tilewright.compiler.nest.nest import NestProgram
-from tilewright.compiler.nest.products import Correction
+from tilewright.compiler.nest.space import Correction
 from tilewright.compiler.select.bindings import Parameters, TensorRead
 from tilewright.compiler.select.select import select
 from tilewright.compiler.tiling.likeness import likeness

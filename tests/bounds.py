@@ -19,7 +19,7 @@ from tilewright.codesign.bounds.least_cycles import least_cycles
 from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.points.evaluate import MeasuredNetwork, measure
 from tilewright.codesign.points.network import Network
-from tilewright.codesign.templates.terms import terms
+from tilewright.codesign.templates.vector import terms
 from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.machine.engine import Template

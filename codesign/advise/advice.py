@@ -1,9 +1,12 @@
-"""What the trials of a machine's changes say: what buys most, where a gain ends, and what can go."""
+"""What the trials of a machine's changes say: what buys most, where a gain ends, and what can go.
+
+Tried first are changes of what bounds most cycles, and before the others those that add something.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +35,6 @@ from tilewright.codesign.advise.effects import (
 )
 from tilewright.codesign.advise.engines import engines_fewer, engines_more
 from tilewright.codesign.advise.kept_trials import trial_maker
-from tilewright.codesign.advise.promise import most_promising_first
 from tilewright.codesign.advise.trials import Bench, Done, LayerCycles, NoAdvice, Trial, Trials
 from tilewright.codesign.advise.worth import Worth, worth
 from tilewright.codesign.points.network import Network
@@ -272,3 +274,30 @@ def _why_not(base: Trial, trial: Trial) -> str:
     for failed in trial.failures:
         return f"{failed.network} fails in the stage {failed.stage}: {failed.reason}"
     return f"leaves {host_nodes_added(base, trial)} more nodes to the host"
+
+
+HELPS: Mapping[str, tuple[str, ...]] = {
+    "array": ("compute",),
+    "lanes": ("vector",),
+    "dram": ("dram",),
+    "memories": ("dram",),
+    "fetch_beats": ("dram",),
+    "engines": ("vector", "dram"),
+}
+"""By the first part of a key: what bounds the layers that a step of it may help."""
+
+
+def most_promising_first(changes: Sequence[Change], base: Trial) -> list[int]:
+    """The places of changes in the order in which they are best tried; of equals in the order that they have."""
+    bounds: dict[str, int] = {}
+    for layers in base.layers.values():
+        for layer in layers.values():
+            bounds[layer.bound] = bounds.get(layer.bound, 0) + layer.cycles
+
+    def promise(place: int) -> tuple[bool, int]:
+        change = changes[place]
+        adds = change.way in (Way.UP, Way.ON, Way.CHOICE)
+        helped = {bound for name in change.over for bound in HELPS.get(name, ())}
+        return not adds, -sum(bounds.get(bound, 0) for bound in helped)
+
+    return sorted(range(len(changes)), key=promise)

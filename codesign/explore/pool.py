@@ -1,4 +1,7 @@
-"""What does a run's tasks: worker processes here, each with a limit of seconds and of memory, or those of a cluster."""
+"""What does a run's tasks: worker processes here, each with a limit of seconds and of memory, or those of a cluster.
+
+What groups of processes take is measured: of the processor since their beginning, and of memory now.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -18,7 +22,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tilewright.codesign.explore.space import Space
-from tilewright.codesign.explore.usage import Usage, usage_of_groups
 from tilewright.codesign.explore.worker import StudyTask, work
 from tilewright.isa.folders.scratch import scratch
 
@@ -238,3 +241,27 @@ def _end(worker: _Worker) -> None:
     worker.process.join()
     worker.connection.close()
     shutil.rmtree(worker.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Seconds of the processor, of ended children too, and GiB of memory."""
+
+    seconds: float = 0.0
+    gib: float = 0.0
+
+
+def usage_of_groups(groups: Collection[int]) -> Mapping[int, Usage]:
+    """What each of the groups of processes takes, by its number; a worker is a group with all that it has started."""
+    import psutil
+
+    found: dict[int, Usage] = defaultdict(Usage, {group: Usage() for group in groups})
+    for number in psutil.pids() if groups else ():
+        with suppress(OSError, psutil.Error):
+            group = os.getpgid(number)
+            if group in groups:
+                process = psutil.Process(number)
+                times, memory = process.cpu_times(), process.memory_info().rss / 2**30
+                seconds = times.user + times.system + times.children_user + times.children_system
+                found[group] = Usage(found[group].seconds + seconds, found[group].gib + memory)
+    return found

@@ -1,4 +1,7 @@
-"""Answers the inverse question: what is needed by bound, the shipped machines, and the nearest one by single steps."""
+"""Answers the inverse question: what is needed by bound, the shipped machines, and the nearest one by single steps.
+
+What any machine needs at least, whatever the compiler finds, follows from the bounds of the networks.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,16 @@ from typing import Any
 from tilewright.codesign.advise.kept_trials import trial_maker
 from tilewright.codesign.advise.trials import Bench, Done, NoAdvice, Trial, Trials
 from tilewright.codesign.bounds.least_cycles import least_cycles
+from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures, price_of
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.process import load_process
 from tilewright.codesign.progress import Progress, silent
-from tilewright.codesign.require.least import Least, least, needs_of_all
 from tilewright.codesign.require.question import RequiredLimits
 from tilewright.codesign.require.walk import AvailableSizes, SizeWalk, cycles_of, host_nodes_of, settings, sizes
 from tilewright.compiler.arithmetic import arithmetic_of
+from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.machine import Machine
 
 TOO_SLOW = "too slow"
@@ -210,3 +214,30 @@ class _Judge:
         rate = None if cycles is None else self._asked.rate(cycles)
         own = sizes(machine)
         return JudgedMachine(name, (), machine, own, cycles, rate, host_nodes, memories, figures, tuple(misses))
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """`macs` and `bus_bytes` are of a cycle; None where no rate is asked, so that nothing follows."""
+
+    products: int  # of a run: those that no program leaves out
+    weight_bytes: int  # that each run reads
+    macs: int | None
+    bus_bytes: int | None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def needs_of_all(networks: Sequence[Network], weight: IntegerType) -> Needs:
+    """Of one run of each network, with weights of a type."""
+    found = [needs_of(network, weight) for network in networks]
+    return Needs(sum(of.products for of in found), sum(of.weight_bytes for of in found))
+
+
+def least(needs: Needs, asked: RequiredLimits) -> Least:
+    """1,000 products in 300 cycles are 4 a cycle at least: 3 would take 334 cycles."""
+    cycles = asked.cycles
+    if cycles is None:
+        return Least(needs.products, needs.weight_bytes, None, None)
+    return Least(needs.products, needs.weight_bytes, -(-needs.products // cycles), -(-needs.weight_bytes // cycles))

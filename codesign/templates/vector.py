@@ -1,11 +1,11 @@
-"""What vector engines cost: their lanes, and what controls them."""
+"""What vector engines cost: their lanes, what controls them, and the terms of their statements when multiplied out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from tilewright.codesign.templates.facet import Facet, LayerWork, LogicEnergy
-from tilewright.codesign.templates.terms import terms
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.engine import Engine, Vector
 from tilewright.isa.machine.machine import Machine
@@ -50,3 +50,22 @@ def _width(engine: Engine) -> int:
 def lanes_of(engine: Engine) -> str:
     """What a report calls the lanes."""
     return f"{engine} lanes"
+
+
+def terms(expr: Expr) -> tuple[int, int]:
+    """How many terms the sum has that an expression is when multiplied out: those with an operand, and the others.
+
+    Each of the former may be a product of a network. `(a + p.bias) * p.scale + zero` has 2 and 1. Of what is no sum or
+    product, such as a maximum, each argument's terms count; a shift's are those of what it shifts. A dot product is one
+    product of each row of its tile.
+    """
+    match expr.op:
+        case Op.SOURCE | Op.LUT:
+            return 1, 0
+        case Op.CONST | Op.IMMEDIATE:
+            return 0, 1
+        case Op.MUL | Op.DOT:
+            (a, a_others), (b, b_others) = map(terms, expr.args)
+            return a * b + a * b_others + a_others * b, a_others * b_others
+    found = [terms(arg) for arg in (expr.args[:1] if expr.op.facts.is_shift else expr.args)]
+    return sum(own for own, _ in found), sum(others for _, others in found)

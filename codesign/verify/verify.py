@@ -1,18 +1,24 @@
-"""Verifies points of a study, each to some degrees, and keeps what was found in the study."""
+"""Verifies points of a study, each to some degrees, and keeps what was found in the study.
+
+The exact area of a point is that of all its logic, synthesised. Of points that the study dropped, some are compiled,
+to see whether one takes fewer cycles than it was dropped for.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.codesign.errors import StudyError
+from tilewright.codesign.errors import PriceError, StudyError
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.store import Store
 from tilewright.codesign.explore.study import DONE, DROPPED, Entry, Study
+from tilewright.codesign.explore.totals import machine_figures
+from tilewright.codesign.points.evaluate import Failure, measure
 from tilewright.codesign.points.network import Network, read_network
-from tilewright.codesign.verify.area import verify_area
-from tilewright.codesign.verify.dropped import some_dropped, verify_dropped
+from tilewright.codesign.points.priced import exact_price_of
 from tilewright.codesign.verify.hardware import verify_datapath, verify_hardware
 from tilewright.codesign.verify.kept import machine_of, verdicts, verified_line
 from tilewright.codesign.verify.verdict import (
@@ -135,3 +141,51 @@ class _Subject:
                 if verdict.outcome is outcome:
                     return make(f"{name}: {verdict.text}")
         return holds("; ".join(f"{name}: {verdict.text}" for name, verdict in verdicts.items()))
+
+
+def verify_area(space: Space, point: Point, entry: Entry, machine: Machine) -> Verdict:
+    """Synthesise all logic; fails when a constraint that the study's figures meet is not met by the exact ones."""
+    try:
+        exact = machine_figures(exact_price_of(machine, space.target_mhz(point)).figures)
+    except PriceError as error:
+        return not_done(str(error))
+    known = {name: value for name, value in exact.items() if name != "clock_mhz"}
+    names = {**space.names(point), **entry.figures, **known}
+    text = f"{exact['logic_mm2']:.3g} mm² of logic, {_share(entry, exact['logic_mm2'] or 0.0)} the study's figure"
+    for constraint in space.constraints:
+        if constraint.figures & known.keys() and not constraint.is_met(names):
+            return fails(f"{text}: `{constraint.expression.text}` is not met")
+    return holds(text)
+
+
+def _share(entry: Entry, exact: float) -> str:
+    """How far the exact logic is from what the study has: `2.1 % above`."""
+    estimated = entry.figures.get("logic_mm2") or exact
+    share = 100 * (exact / estimated - 1)
+    return f"{abs(share):.1f} % {'above' if share > 0 else 'below'}"
+
+
+TRIED = 3
+"""So many of the dropped points are tried where no point is named."""
+
+
+def some_dropped(study: Study) -> list[Entry]:
+    """A few of the dropped points, the same each time, in no order that their keys have."""
+    dropped = [entry for entry in study.entries if entry.state == DROPPED]
+    return sorted(dropped, key=lambda entry: hashlib.sha256(entry.label.encode()).digest())[:TRIED]
+
+
+def verify_dropped(space: Space, study: Study, entry: Entry, machine: Machine, networks: Sequence[Network]) -> Verdict:
+    """Compile all networks; fails when they take fewer cycles than no program was said to go below."""
+    line = study.line("dropped", entry.label, study.space_facts["version"])
+    assert line is not None, "a dropped point has a line that says why"
+    least, cycles = float(line["least_cycles"]), 0.0
+    for network, weighted in zip(networks, space.networks, strict=True):
+        found = measure(network, machine, space.effort)
+        if isinstance(found, Failure):
+            return holds(f"{network.name} fails in the stage {found.stage}: it would not be on the front")
+        if found.host_nodes:
+            return holds(f"{network.name} leaves nodes to the host: it would not be on the front")
+        cycles += weighted.weight * sum(each.cycles for each in found.profiles)
+    text = f"{cycles:,.0f} cycles, dropped for {least:,.0f} at best"
+    return holds(text) if cycles >= least else fails(text)

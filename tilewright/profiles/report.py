@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from tilewright.errors import InputError
 from tilewright.losses.causes import CAUSES, MEANINGS, PRODUCTS, largest_loss, losses, parts
-from tilewright.profiles.engines import print_engines
 from tilewright.simulator.losses import Loss
 from tilewright.terminal.tables import percent, print_table, print_text, terminal_width
 
@@ -169,3 +168,32 @@ def layer_named(profile: RunProfile, name: str) -> LayerProfile:
     more = ", …" if len(found or layers) > 12 else ""
     fault = f"{len(found)} layers are called like {name!r}" if found else f"no layer {name!r}"
     raise InputError(f"{fault}; there are: {known}{more}")
+
+
+if TYPE_CHECKING:
+    from tilewright.simulator.run_profile import RunProfile
+
+
+def print_engines(profile: RunProfile) -> None:
+    """A column for each engine, a row for each use of its cycles; every column adds up to the run."""
+    engines = profile.engines
+    if not engines:
+        print(f"{profile.isa}'s hardware does not count what its engines do: `counters: all` in its file does.")
+        return
+    uses = {
+        name: {
+            "busy": of.busy,
+            **_prefixed("wait", of.wait),
+            **_prefixed("stall", of.stall),
+            "idle": of.idle,
+        }
+        for name, of in engines.items()
+    }
+    labels = dict.fromkeys(label for counts in uses.values() for label in counts)
+    rows = [(label, *(of.get(label, 0) for of in uses.values())) for label in labels]
+    total = ("total", *(sum(of.values()) for of in uses.values()))
+    print_table("Engines, in cycles", ("cycles", *engines), [*rows, total])
+
+
+def _prefixed(kind: str, counts: Mapping[str, int]) -> dict[str, int]:
+    return {f"{kind} {cause}": count for cause, count in counts.items()}

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.codesign.advise.test_advice import TINY, made_up
-from tilewright.codesign.advise.advice import Advice, advise_machine
+from tilewright.codesign.advise.advice import Advice, advise_machine, most_promising_first
 from tilewright.codesign.advise.changes import Change, Way, steps
-from tilewright.codesign.advise.promise import most_promising_first
 from tilewright.codesign.advise.trials import Bench, LayerCycles, Trial
 from tilewright.codesign.points.network import Network
 

@@ -13,7 +13,7 @@ from tilewright.codesign.bounds.least_cycles import least_cycles, products_a_cyc
 from tilewright.codesign.bounds.needs import Needs, needs_of
 from tilewright.codesign.points.evaluate import NetworkFigures, evaluate
 from tilewright.codesign.points.network import Network, read_network
-from tilewright.codesign.templates.terms import terms
+from tilewright.codesign.templates.vector import terms
 from tilewright.compiler.arithmetic import arithmetic_of
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.engine import Template

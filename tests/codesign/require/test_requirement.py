@@ -19,9 +19,8 @@ from tilewright.codesign.points.network import Network, read_network
 from tilewright.codesign.points.priced import MachineFigures
 from tilewright.codesign.require import requirement as module
 from tilewright.codesign.require import walk
-from tilewright.codesign.require.least import least
 from tilewright.codesign.require.question import RequiredLimits, question
-from tilewright.codesign.require.requirement import Requirement, require_machine
+from tilewright.codesign.require.requirement import Requirement, least, require_machine
 from tilewright.codesign.require.tables import requirement_lines, requirement_tables
 from tilewright.codesign.require.walk import settings
 from tilewright.isa.errors import IsaError

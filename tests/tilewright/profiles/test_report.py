@@ -15,9 +15,10 @@ from tests.compiler.models import conv_model
 from tests.tilewright.command_line import Command
 from tilewright.api import compile  # noqa: A004
 from tilewright.errors import InputError
+from tilewright.isa.program.state import EngineCounters
 from tilewright.losses.causes import CAUSES, largest_loss, losses
 from tilewright.profiles.against import by_cause, by_layer
-from tilewright.profiles.report import View, headline, layer_named, time_of
+from tilewright.profiles.report import View, headline, layer_named, print_engines, time_of
 from tilewright.program import Program
 from tilewright.simulator.losses import Loss
 from tilewright.simulator.run_profile import DramBytes, LayerProfile, Resource, RunProfile
@@ -198,3 +199,20 @@ def test_json_is_as_before(tilewright: Command, saved: Path, program: Program) -
 def test_a_program_of_one_layer(tilewright: Command, tmp_path: Path) -> None:
     compile(conv_model(np.random.default_rng(0)), "tiny8").save(tmp_path / "one.npu")
     assert "Most cycles" not in tilewright("profile", tmp_path / "one.npu").out
+
+
+EMPTY = RunProfile("m", 10, 0, 0, 0.0, {}, DramBytes(0, 0), (), {})
+
+
+def test_a_column_adds_up_to_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    load = EngineCounters(busy=4, wait={"mma": 2}, stall={"dram": 1}, idle=3)
+    print_engines(replace(EMPTY, engines={"load": load}))
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["wait", "mma", "2"] for line in lines)
+    assert any(line.split() == ["total", "10"] for line in lines)
+
+
+def test_hardware_that_counts_few_things_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    print_engines(EMPTY)
+    message = "m's hardware does not count what its engines do: `counters: all` in its file does.\n"
+    assert capsys.readouterr().out == message

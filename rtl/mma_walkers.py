@@ -16,10 +16,11 @@ from tilewright.isa.templates.systolic import (
     tile_loops,
 )
 from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_sum, mma_update
+from tilewright.rtl.bounds import is_outside
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.memory import bank_of
-from tilewright.rtl.nest import FormatWalk, NestWalker, is_outside
+from tilewright.rtl.nest import FormatWalk, NestWalker
 from tilewright.rtl.nest_ahead import chip_walker, has_iteration
 
 

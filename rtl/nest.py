@@ -12,8 +12,9 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Loop, Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import DRAM, Memory
+from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.vector import PARTS, ROWS, vector_walk
+from tilewright.rtl.bounds import is_outside
 from tilewright.rtl.gating import clocked_when
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.outline import outlined
@@ -311,34 +312,6 @@ class _LoopState:
     def is_last_next(self) -> Value:
         """Whether the next index is the last: after the last comes the first, which is the last one of a single one."""
         return Mux(self.is_last, self.is_first, self.remaining == 1)
-
-
-def is_outside(address: Value, memory: Memory, block: int) -> Value:
-    """An access of `block` words from a signed `address` leaves its memory, or crosses from one bank into another."""
-    last = memory.depth - block
-    bits = last.bit_length()
-    outside = address[bits:].any() | is_above(address[:bits], last)  # its highest bit, the sign, is beyond the last's
-    if block == 1:
-        return outside
-    crossings = [
-        (address > boundary - block) & (address < boundary)
-        for boundary in range(memory.stretch_words, memory.depth, memory.stretch_words)
-    ]
-    return outside | Cat(crossings).any()
-
-
-def is_above(value: Value, number: int) -> Value:
-    """Whether a value is more than a number of as many bits: in gates, where a subtraction would wait for a carry.
-
-    It is if one of its bits is set where the number has none, and so are all above where the number has one.
-    """
-    ones = [position for position in range(len(value)) if number >> position & 1]
-    reasons = [
-        Cat(value[position], *(value[one] for one in ones if one > position)).all()
-        for position in range(len(value))
-        if position not in ones
-    ]
-    return Cat(reasons).any() if reasons else Const(0, 1)
 
 
 def _stride_bits(walk: FormatWalk, operand: Operand, loop: Loop) -> int:

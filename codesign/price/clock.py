@@ -33,7 +33,6 @@ from tilewright.codesign.price.timing_synthesis import TimingSynthesis
 from tilewright.codesign.price.units import REPEATED, units_of
 from tilewright.codesign.templates.systolic import ARRAY
 from tilewright.codesign.templates.vector import lanes_of
-from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
@@ -304,20 +303,6 @@ class MachinePaths:
                     continue
                 for found in _longest(lanes_of(place.part.engine), ends):
                     yield dataclasses.replace(found, statement=statement_of(found.end, place.part.formats))
-
-
-def operator_paths(machine: Machine, process: Process) -> dict[str, float]:
-    """The longest path of each operator of the vector statements, in ns, by what it is called in messages."""
-    synthesis = TimingSynthesis(process)
-    found: dict[str, float] = {}
-    for engine in machine.of(Template.VECTOR):
-        own, none = converted(VectorDatapath(machine.with_lanes(1), engine))
-        module = synthesis.mapped({"lane": ("top", with_all_inside("top", own, none))})["lane"]
-        for path in synthesis.static.ends(module, synthesis.static.arrivals(module, {})):
-            statement = statement_of(path.end, machine.formats_of(engine))
-            if statement:
-                found[statement] = max(found.get(statement, 0.0), path.ns)
-    return found
 
 
 def _stand_in(place: OutlinedPart, machine: Machine) -> wiring.Component | None:

@@ -10,7 +10,7 @@ from tilewright.rtl.proof.engine import owed_goals
 from tilewright.rtl.proof.netlist import SubmoduleNets
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Goal
-from tilewright.rtl.store import PENDING_BITS
+from tilewright.rtl.responses import PENDING_BITS
 
 
 def retire_goals(contexts: int, nets: SubmoduleNets) -> list[Goal]:

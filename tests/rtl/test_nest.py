@@ -14,7 +14,8 @@ from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.encoding import Instruction, InstructionFormat, Operand, encode
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory, integer_element
-from tilewright.rtl.nest import FormatWalk, NestWalker, is_outside, whole_walk
+from tilewright.rtl.bounds import is_outside
+from tilewright.rtl.nest import FormatWalk, NestWalker, whole_walk
 
 Check = Callable[[Any, Instruction], Iterator[bool]]
 

@@ -9,7 +9,8 @@ from tests.engines import store_of
 from tests.rtl.faults import failed_goals, unseen, walker_faults
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl.proof.store import store_engine
-from tilewright.rtl.store import BeatFormer, Responses
+from tilewright.rtl.responses import Responses
+from tilewright.rtl.store import BeatFormer
 
 MACHINE = load_machine("tiny8")
 

@@ -25,6 +25,12 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.templates.dma import moved_word_bytes
 
+Loops = tuple[tuple[int, int], ...]
+"""(trip, stride) of each loop, innermost first."""
+
+Mask = tuple[int, NDArray[np.bool_], NDArray[np.int64]]
+"""First word, the words touched from there on, and the edges: where that changes; none if these are all words."""
+
 
 class Footprint(NamedTuple):
     """What one operand of an operation touches: word `first + i` of the buffer wherever `mask[i]` is set.
@@ -46,12 +52,14 @@ class Footprint(NamedTuple):
         return self.first + len(self.mask)
 
 
-def operation_footprints(machine: Machine, operation: TileOperation) -> tuple[Footprint, ...]:
-    """One footprint for each operand, in operand order."""
+def operation_footprints(
+    machine: Machine, operation: TileOperation, masks: Masks | None = None
+) -> tuple[Footprint, ...]:
+    """One footprint for each operand, in operand order; `masks` has those of other operations, and gets new ones."""
     format = machine.format(operation.mnemonic)
     found = []
     for operand in format.operands:
-        first, mask, edges = operand_mask(machine, format, operand, operation)
+        first, mask, edges = operand_mask(machine, format, operand, operation, masks)
         base = operation.bases[operand.name]
         is_write = operand is format.destination
         is_read = not is_write or reads_destination(format, operation)
@@ -64,9 +72,12 @@ def reads_destination(format: InstructionFormat, operation: TileOperation) -> bo
     return bool(format.has_accumulate and operation.fields.get(ACCUMULATE, 0))
 
 
-def operand_mask(machine: Machine, format: InstructionFormat, operand: Operand, operation: TileOperation) -> Mask:
+def operand_mask(
+    machine: Machine, format: InstructionFormat, operand: Operand, operation: TileOperation, masks: Masks | None = None
+) -> Mask:
     """First word relative to the base, mask from there on, and where it changes, of one operand."""
-    return affine_mask(block_words(machine, format, operand), _operand_loops(operand, operation))
+    block, loops = block_words(machine, format, operand), _operand_loops(operand, operation)
+    return affine_mask(block, loops) if masks is None else masks[block, loops]
 
 
 def operand_bounds(
@@ -91,44 +102,21 @@ def block_words(machine: Machine, format: InstructionFormat, operand: Operand) -
     return moved_word_bytes(format, machine)
 
 
-Loops = tuple[tuple[int, int], ...]
-"""(trip, stride) of each loop, innermost first."""
+class Masks(dict[tuple[int, Loops], Mask]):
+    """The masks of blocks and loops; each is made once, so that equal ones are mostly one object."""
 
-Mask = tuple[int, NDArray[np.bool_], NDArray[np.int64]]
-"""First word, the words touched from there on, and the edges: where that changes; none if these are all words."""
-
-MOST_KEPT_BYTES = 1 << 27
-
-
-class _KeptMasks:
-    """Masks that were asked for; when they take too much memory, all are forgotten."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[int, Loops], Mask] = {}
-        self._bytes = 0
-
-    def mask(self, block: int, loops: Loops) -> Mask:
-        found = self._found.get((block, loops))
-        if found is None:
-            first, mask = _new_mask(block, loops)
-            found = first, mask, np.flatnonzero(mask[1:] != mask[:-1]) + 1
-            if self._bytes + found[1].nbytes > MOST_KEPT_BYTES:
-                self._found.clear()
-                self._bytes = 0
-            self._found[block, loops] = found
-            self._bytes += found[1].nbytes
+    def __missing__(self, key: tuple[int, Loops]) -> Mask:
+        found = self[key] = affine_mask(*key)
         return found
 
 
-_KEPT = _KeptMasks()
-
-
 def affine_mask(block: int, loops: Loops) -> Mask:
-    """The mask of `block` consecutive words at every `Σ index·stride`; equal masks are mostly one object."""
-    return _KEPT.mask(block, loops)
+    """The mask of `block` consecutive words at every `Σ index·stride`."""
+    first, mask = _dilated(block, loops)
+    return first, mask, np.flatnonzero(mask[1:] != mask[:-1]) + 1
 
 
-def _new_mask(block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:
+def _dilated(block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:
     """Each loop dilates the mask.
 
     A trip count of t takes log2 t steps, because the mask of 2n iterations is that of n, or that of n moved by n
@@ -224,11 +212,7 @@ class Accesses:
 def program_accesses(program: TileProgram) -> Accesses:
     """The accesses of every operation; what operations that differ only in their bases touch is found once."""
     form_of = program.of_each(forms)
-    alike: dict[int, tuple[Footprint, ...]] = {}
-    for operation, form in zip(program.operations, form_of, strict=True):
-        if form not in alike:
-            elsewhere = {name: BufferAddress("", 0) for name in operation.bases}
-            alike[form] = operation_footprints(program.machine, operation._replace(bases=elsewhere))
+    alike = dict(zip(form_of, program.of_each(_relative_footprints), strict=True))
     words = _Words()
     at, begin = np.zeros(max(alike, default=0) + 1, np.int64), 0  # where each form's own rows begin
     rows: list[tuple[int, int, bool, bool]] = []
@@ -251,13 +235,25 @@ def program_accesses(program: TileProgram) -> Accesses:
     return Accesses(begins, buffer.copy(), first + offset, word_form.copy(), is_read != 0, is_write != 0, words.forms())
 
 
+def _relative_footprints(program: TileProgram) -> list[tuple[Footprint, ...]]:
+    """What each operation touches, from its bases on; of operations of one form it is one object."""
+    alike: dict[int, tuple[Footprint, ...]] = {}
+    masks = Masks()
+    form_of = program.of_each(forms)
+    for operation, form in zip(program.operations, form_of, strict=True):
+        if form not in alike:
+            elsewhere = {name: BufferAddress("", 0) for name in operation.bases}
+            alike[form] = operation_footprints(program.machine, operation._replace(bases=elsewhere), masks)
+    return [alike[form] for form in form_of]
+
+
 def engine_numbers(program: TileProgram) -> Integers:
     """The engine of each operation, as its number in the machine."""
     return np.array([engine.number for engine in program.of_each(engines)], np.int64)
 
 
 class _Words:
-    """The sets of words found so far; equal ones are mostly one object (`affine_mask`)."""
+    """The sets of words found so far; equal ones are mostly one object (`Masks`)."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, int], int] = {}

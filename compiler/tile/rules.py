@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.rules import Rule, RuleViolation
-from tilewright.compiler.tile.accesses import operand_bounds, operation_footprints
+from tilewright.compiler.tile.accesses import Masks, operand_bounds, operation_footprints
 from tilewright.compiler.tile.program import WORKSPACE, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import make_instruction
@@ -141,9 +141,9 @@ class _WrittenWords:
 
 
 def _order(program: TileProgram) -> Iterator[RuleViolation]:
-    written = _WrittenWords(program)
+    written, masks = _WrittenWords(program), Masks()
     for index, operation in enumerate(program.operations):
-        touched = operation_footprints(program.machine, operation)
+        touched = operation_footprints(program.machine, operation, masks)
         for each in touched:
             if each.is_read and not written.words(each.buffer, each.first, each.stop)[each.mask].all():
                 fact = f"{each.operand} reads words of {each.buffer} that nothing has written"

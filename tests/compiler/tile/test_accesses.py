@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.compiler.tile_programs import random_tiles
-from tilewright.compiler.tile.accesses import Accesses, WordForms, affine_mask, operation_footprints, program_accesses
+from tilewright.compiler.tile import accesses as accesses_module
+from tilewright.compiler.tile.accesses import Accesses, Loops, Mask, WordForms, operation_footprints, program_accesses
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.files.loader import load_machine
 
@@ -31,6 +32,21 @@ def test_follow_another_order() -> None:
     tiles.of_order(program_accesses)
     backwards = tiles.in_order(range(len(tiles.operations))[::-1])
     assert shown(backwards, backwards.of_order(program_accesses)) == expected(tiles)[::-1]
+
+
+def test_masks_are_made_once_for_all_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = random_tiles(load_machine("base16"), seed=4, steps=30)
+    made: list[tuple[int, Loops]] = []
+    make = accesses_module.affine_mask
+
+    def noted(block: int, loops: Loops) -> Mask:
+        made.append((block, loops))
+        return make(block, loops)
+
+    monkeypatch.setattr(accesses_module, "affine_mask", noted)
+    tiles.of_order(program_accesses)
+    tiles.in_order(range(len(tiles.operations))[::-1]).of_order(program_accesses)
+    assert 0 < len(made) == len(set(made)) < len(tiles.operations)
 
 
 def test_a_program_without_operations_has_none() -> None:

@@ -8,7 +8,7 @@ Everything is read from the sources, but for the last row. What the rows mean:
 - `passes out of sight`: functions from a value of a level of the compiler to another of the same level that another
   file of the compiler calls, and that are no row of `compiler/passes.py`. They cannot be printed after, nor left out.
 - `passes with several names`: rows whose function or file is called otherwise.
-- `tables of modules`: empty containers of modules of `compiler/`, which somebody fills and nobody empties.
+- `tables of modules`: containers of modules of `compiler/` that somebody fills, and objects that fill tables.
 - `cached functions`: functions of `compiler/` with `cache` or `lru_cache` that have parameters.
 - `objects that fill tables`: classes of `compiler/` with attributes that a method fills in where something is missing.
   One of them is the session of compilations; the others are one value's own facts, or one pass's state.
@@ -38,8 +38,6 @@ LEVELS = ("Graph", "NestProgram", "Selection", "TileProgram", "PlacedTiles", "Or
 """The types of values of the compiler's levels."""
 
 TABLES = ("compiler/passes.py", "compiler/simplify/steps.py")
-
-CACHES = ("cache", "lru_cache")
 
 
 @dataclass(frozen=True)
@@ -155,15 +153,14 @@ def _is_pass(function: ast.FunctionDef) -> bool:
     arguments = function.args.args
     if not arguments or arguments[0].annotation is None or function.returns is None:
         return False
-    given, made = ast.unparse(arguments[0].annotation), ast.unparse(function.returns)
-    return given == made and given in LEVELS
+    return ast.unparse(arguments[0].annotation) == ast.unparse(function.returns) in LEVELS
 
 
 # -- memos and equalities ----------------------------------------------------------------------------------------------
 
 
 def tables_of_modules(files: Sequence[SourceFile]) -> list[str]:
-    return [f"{file.place}: {name}" for file in _of_the_compiler(files) for name in _tables_of(file.tree)]
+    return [f"{file.place}: {name}" for file in _of_the_compiler(files) for name in _tables_of(file)]
 
 
 def cached_functions(files: Sequence[SourceFile]) -> list[str]:
@@ -192,16 +189,20 @@ def _of_the_compiler(files: Sequence[SourceFile]) -> list[SourceFile]:
 def _is_cached(function: ast.FunctionDef) -> bool:
     """Whether a function with parameters keeps its results."""
     names = [ast.unparse(each).partition("(")[0].rpartition(".")[2] for each in function.decorator_list]
-    return bool(function.args.args) and any(name in CACHES for name in names)
+    return bool(function.args.args) and any(name in ("cache", "lru_cache") for name in names)
 
 
-def _tables_of(tree: ast.Module) -> Iterator[str]:
-    """The empty containers of a module: somebody fills them."""
-    for node in tree.body:
-        if isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
-            if ast.unparse(node.value).partition("(")[0] in ("{}", "[]", "deque", "dict", "WeakKeyDictionary"):
-                if "Mapping" not in ast.unparse(node.annotation):  # nobody may fill that
-                    yield node.target.id
+def _tables_of(file: SourceFile) -> Iterator[str]:
+    """The empty containers of a module, and its objects of classes that fill tables: somebody fills them."""
+    filling = {each.split()[1] for each in objects_that_fill_tables([file])}
+    for node in file.tree.body:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=kind, value=ast.expr() as value):
+                is_empty = ast.unparse(value).partition("(")[0] in ("{}", "[]", "deque", "dict", "WeakKeyDictionary")
+                if is_empty and "Mapping" not in ast.unparse(kind):  # nobody may fill that
+                    yield name
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=of))) if of in filling:
+                yield name
 
 
 def _filled_in(function: ast.stmt) -> Iterator[str]:

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from tests.compiler.tile_programs import random_tiles
 from tilewright.compiler.tile import accesses as accesses_module
-from tilewright.compiler.tile.accesses import Accesses, Loops, Mask, WordForms, operation_footprints, program_accesses
+from tilewright.compiler.tile.accesses import (
+    Accesses,
+    Loops,
+    Mask,
+    WordForms,
+    affine_mask,
+    operation_footprints,
+    program_accesses,
+)
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.files.loader import load_machine
 

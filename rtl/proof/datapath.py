@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import z3
 
@@ -50,12 +51,13 @@ def datapath_key(machine: Machine, engine: Engine) -> tuple[object, ...]:
     )
 
 
-def prove_datapath(machine: Machine, engine: Engine) -> list[Proof]:
-    """A proof for each instruction of a vector engine, and for each tree across lanes."""
+def prove_datapath(machine: Machine, engine: Engine) -> Iterator[Proof]:
+    """A proof for each instruction of a vector engine, and for each tree across lanes, as they are done."""
     lane = VectorDatapath(one_lane(machine), engine)
     hardware = without_products(netlist(lane))
-    instructions = [prove_format(machine, lane, hardware, position) for position in range(len(lane.formats))]
-    return [*instructions, *prove_shared_elements(machine, engine), *prove_lane_trees(machine, engine)]
+    yield from (prove_format(machine, lane, hardware, position) for position in range(len(lane.formats)))
+    yield from prove_shared_elements(machine, engine)
+    yield from prove_lane_trees(machine, engine)
 
 
 def prove_shared_elements(machine: Machine, engine: Engine) -> list[Proof]:

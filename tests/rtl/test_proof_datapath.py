@@ -246,7 +246,7 @@ instructions:
 def test_proves_a_second_engine_in_which_a_bit_is_only_a_condition() -> None:
     """With these three instructions, the solver has `valid` as a truth value, not as a vector of one bit."""
     machine = load_machine_text(FEW, "few.yaml")
-    proofs = prove_datapath(machine, machine.engines["vec2"])
+    proofs = list(prove_datapath(machine, machine.engines["vec2"]))
 
     assert [proof.claim for proof in proofs] == [
         "datapath: requantize_vec2",

@@ -47,10 +47,7 @@ def _goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
         return found
 
     def unit(bits: z3.BitVecRef, index: z3.BitVecRef) -> z3.BitVecRef:
-        found = z3.Extract(8 * unit_bytes - 1, 0, bits)
-        for i in range(1, bits.size() // (8 * unit_bytes)):
-            found = z3.If(index == i, z3.Extract(8 * unit_bytes * (i + 1) - 1, 8 * unit_bytes * i, bits), found)
-        return found
+        return _unit(bits, index, 8 * unit_bytes)
 
     def fits(cycle: int) -> z3.BoolRef:
         """There is room for what is held. Behind an instruction is less than a beat, unless it may hold a whole one."""
@@ -88,3 +85,11 @@ def _goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
         ),
         Goal("refused", given, nets.holds("has_error", 1) == z3.Or(has_error, z3.And(comes, is_refused))),
     ]
+
+
+def _unit(bits: z3.BitVecRef, index: z3.BitVecRef, size: int) -> z3.BitVecRef:
+    """That of an index, of units of `size` bits, the lowest first."""
+    found = z3.Extract(size - 1, 0, bits)
+    for i in range(1, bits.size() // size):
+        found = z3.If(index == i, z3.Extract(size * (i + 1) - 1, size * i, bits), found)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,9 +133,7 @@ def specialise_command(
         found = propose_instructions(networks, isa, set or (), shapes, calibration, seed, print_warnings)
         _print_proposal(found, propose, json)
         return
-    for module, asked in (("distributed", dask), ("bokeh", html)):
-        if asked is not None:
-            require_module(module)  # before the work, not after it
+    _require_modules({"distributed": dask, "bokeh": html})
     with counting("trying instructions") as (done, say):
         answer = specialise(
             networks, isa, budget, holdout or (), set or (), effort, not no_control, shapes, jobs, done,
@@ -148,6 +146,13 @@ def specialise_command(
     _print(answer, json, is_quiet=html == ON_TERMINAL)
     if output is not None:
         _write(answer, text, output)
+
+
+def _require_modules(asked: Mapping[str, object]) -> None:
+    """Raise an error of what is not installed before the work, not after it."""
+    for module, option in asked.items():
+        if option is not None:
+            require_module(module)
 
 
 def _write_page(answer: Specialised, text: str, html: Path) -> None:

@@ -117,11 +117,27 @@ class _Question:
         """
         meaning = Meaning(self.inputs(), PRODUCT, look_up=self.look_up)
         goals = [goal for node in self.operators() for goal in self.operator_goals(meaning, node)]
-        value, result = meaning.of(self.expr), self.run.at("result", self.leaves)
+        value, result = meaning.of(self.expr), self.with_any_registers().at("result", self.leaves)
         element = self.format.destination.element
         low = self.number * result_element_bits(self.lane.machine, self.lane.engine)
         equal = z3.Extract(element.bits - 1, 0, value) == z3.Extract(low + element.bits - 1, low, result)
         return [*goals, Goal("the result", list(self.given), equal)]
+
+    def with_any_registers(self) -> NetlistRun:
+        """What leads to the result alone: operators' output registers hold anything, but for those that are proved.
+
+        An adder that this instruction's values pass is as a register is, and stays; so is one behind a table, which
+        is proved by the table's word.
+        """
+        hardware = self.run.hardware
+        names = {
+            f"lane{self.number}_{unit.op.name.lower()}_{at}"
+            for at, unit in enumerate(self.lane.units)
+            if unit.op is not Op.LUT and all(each.format != self.position for each in unit.passes)
+        }
+        outputs = {hardware.nets[name] for name in names & hardware.nets.keys()}
+        after = {register: value for register, value in hardware.after.items() if register not in outputs}
+        return NetlistRun(dataclasses.replace(hardware, after=after), self.fixed)
 
     def operators(self) -> list[Expr]:
         return [node for node in dict.fromkeys(walk(self.expr)) if not is_wires(node)]

@@ -291,9 +291,6 @@ NO_FIELDS: Mapping[tuple[str, str], Expr] = MappingProxyType({})
 NO_IMMEDIATES: Mapping[str, int] = MappingProxyType({})
 
 
-# -- how an instruction computes an expression -------------------------------------------------------------------------
-
-
 class Match(NamedTuple):
     """How an instruction computes an expression: what each leaf of its statement stands for."""
 

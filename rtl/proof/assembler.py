@@ -46,8 +46,7 @@ def _goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
             found = z3.If(opcode(cycle) == one, number(own), found)
         return found
 
-    def unit(bits: z3.BitVecRef, index: z3.BitVecRef) -> z3.BitVecRef:
-        return _unit(bits, index, 8 * unit_bytes)
+    unit = partial(_unit, size=8 * unit_bytes)
 
     def fits(cycle: int) -> z3.BoolRef:
         """There is room for what is held. Behind an instruction is less than a beat, unless it may hold a whole one."""

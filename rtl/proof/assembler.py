@@ -60,11 +60,7 @@ def _goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
     gone = z3.If(is_taken, length(0), number(0))
     left, comes, is_refused = held - gone, nets.moves("beats"), nets.holds("beats__payload.error")
     joined = z3.If(z3.And(comes, z3.Not(is_refused)), nets.natural("beats__payload.units"), number(0))
-    given = [
-        fits(0),
-        z3.Implies(ready, is_known(0)),
-        z3.ULE(nets.natural("beats__payload.units"), beat),
-    ]
+    given = [fits(0), z3.Implies(ready, is_known(0)), z3.ULE(nets.natural("beats__payload.units"), beat)]
     place, window, after = z3.BitVec("place", held.size()), nets.at("window"), nets.at("window", 1)
     wants = z3.And(z3.Not(has_error), z3.Or(z3.Not(is_whole), z3.And(is_taken, z3.ULE(left + beat, capacity))))
     shown = nets.at("output__payload.bits")

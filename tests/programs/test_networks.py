@@ -430,6 +430,7 @@ def test_readme_has_the_figures(name: str, repository: Path) -> None:
     assert [int(column.replace(" ", "")) for column in columns[4:6]] == [stored_parameters(model), macs(model)]
 
 
+@pytest.mark.slow
 def test_each_way_of_depthwise_convolutions_is_faster_than_the_one_before() -> None:
     cycles = [cycles_of("ds-cnn", isa, changes) for _, isa, changes in WAYS]
     assert cycles == sorted(cycles, reverse=True) and len(set(cycles)) == len(WAYS)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.generators import LIMITS, program_of, random_instruction, random_state
+from tests.rings import slow_beyond
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import FieldKind, Instruction, InstructionFormat, make_instruction
 from tilewright.isa.machine.machine import Machine
@@ -17,7 +18,7 @@ from tilewright.simulator.interpreter import interpret_instruction
 from tilewright.simulator.regions import regions_of
 
 
-@pytest.mark.parametrize("name", ["base16", "tiny8", "rect", "vector-only"])
+@pytest.mark.parametrize("name", slow_beyond(2, ["base16", "vector-only", "tiny8", "rect"]))
 def test_equals_the_interpreter(name: str) -> None:
     machine = load_machine(name)
     regions = regions_of(program_of(machine, ()), place_regions(LIMITS))

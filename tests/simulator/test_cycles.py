@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.generators import LIMITS, program_of, random_program
+from tests.rings import slow_beyond
 from tilewright.isa import timing
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.kernels.kernel import kept_on_disk
@@ -196,7 +197,7 @@ def test_cuts_bursts_as_the_timing_contract_says() -> None:
             assert burst_bytes(p, address, left) == first_burst(address, left, bus_bytes).bytes
 
 
-@pytest.mark.parametrize("name", ["base16", "tiny8", "rect", "vector-only"])
+@pytest.mark.parametrize("name", slow_beyond(3, ["base16", "tiny8", "rect", "vector-only"]))
 def test_every_cycle_of_an_engine_is_counted_once(name: str) -> None:
     machine = load_machine(name)
     for seed in range(8):

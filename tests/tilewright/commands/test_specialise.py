@@ -32,6 +32,7 @@ def test_proposals(tilewright: Command, model: Path) -> None:
     assert f"channel_products_requantize_by_3: {statement}" in " ".join(ended.out.split())
 
 
+@pytest.mark.slow
 def test_a_machine_is_written_and_loads(tilewright: Command, model: Path, tmp_path: Path) -> None:
     output = tmp_path / "mine.yaml"
     words = ("specialise", model, "--isa", "base16", "--area", "+20%", *QUICK, "-o", output)

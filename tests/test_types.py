@@ -70,12 +70,7 @@ def test_the_page_shows_what_a_bit_buys() -> None:
 
 @pytest.mark.long
 def test_the_page_shows_what_the_machines_take() -> None:
-    """But for clocks that were not measured, for which it has a dash."""
-    of_machines = [table for table in tables() if table[0].startswith("| `base16` | int8 | int8 | 6")]
-    (shown,) = of_machines
-    for found, known in zip(machine_rows(), shown, strict=True):
-        pairs = zip(found.split(" | "), known.split(" | "), strict=True)
-        assert all(cell in (printed, "–") for printed, cell in pairs), known
+    assert [*machine_rows()] in tables()
 
 
 @pytest.mark.parametrize("machine", MACHINES[1:], ids=["w4-only of 32 columns", "base16-w4"])

@@ -12,6 +12,8 @@ from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.rtl.proof.array import array, reduced_arrays
 from tilewright.rtl.systolic import SystolicArray
 
+pytestmark = pytest.mark.slow
+
 INT8 = parse_integer_type("int8")
 TYPES = INT8, INT8
 

@@ -9,6 +9,8 @@ from tests.rtl.faults import unseen, walker_faults
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl.proof.bursts import bursts_of
 
+pytestmark = pytest.mark.slow
+
 MACHINE = load_machine("base16")
 
 

@@ -13,6 +13,8 @@ from tilewright.rtl.beats import Window
 from tilewright.rtl.proof.bytes import window
 from tilewright.rtl.proof.fetch import fetch, read_channel
 
+pytestmark = pytest.mark.slow
+
 MACHINE = load_machine("tiny8")
 
 

@@ -17,7 +17,7 @@ If they count 0.4 and 0.1 steps, which is the same but for a power of two: 64 an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ from tilewright.compiler.lower.products import (
 )
 from tilewright.compiler.lower.sum_formats import BlockFormat
 from tilewright.compiler.nest.expressions import source, sum_of_products
-from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.numeric import Interval
 
 
@@ -262,12 +262,6 @@ def _sums_of_block(
 
 def _read_of(block: _Block, window: Access, taps: tuple[str, ...]) -> Access:
     """What a block reads of a window of all channels, in loops over its channels and `taps`."""
-    starts = {"i": block.channels.start, "r": block.rows.start, "s": block.columns.start}
-    index = (
-        Affine(
-            tuple((loop, step) for loop, step in each.terms if loop not in ("r", "s") or loop in taps),
-            each.constant + sum(step * starts.get(loop, 0) for loop, step in each.terms),
-        )
-        for each in window.index
-    )
-    return replace(window, index=tuple(index))
+    starts = {"r": block.rows.start, "s": block.columns.start}
+    single = {loop: start for loop, start in starts.items() if loop not in taps}
+    return window.fixed(single).begun({"i": block.channels.start, **starts})

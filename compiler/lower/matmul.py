@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, ROW, Operator
 from tilewright.compiler.lower.network import LoweringNetwork, affine, identity_index, result_loops, target_of
-from tilewright.compiler.lower.picked_transposition import moved, picked_transposition
+from tilewright.compiler.lower.picked_transposition import picked_transposition
 from tilewright.compiler.lower.products import terms_of
 from tilewright.compiler.nest.expressions import requantized, source
 from tilewright.compiler.nest.nest import Access, Nest
@@ -97,7 +97,7 @@ def transposition(
         count = min(lanes, columns - first)
         words = affine(("i", 1), constant=read.index[CHANNEL].constant + first)
         reads = {"e": vector, "w": replace(read, index=(read.index[BATCH], words, *read.index[ROW:]))}
-        result = replace(write, index=tuple(moved(index, "x", first) for index in write.index))
+        result = write.begun({"x": first})
         part = name if columns <= lanes else f"{name}.part{first // lanes}"
         loops = result_loops((batch, channels, rows, count), i=count)
         nests.append(Nest(part, operator.nodes, loops, reads, result, expr, 0))

@@ -7,7 +7,7 @@ more than a share of that memory is computed part by part.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilewright.compiler.lower.network import LoweringNetwork, affine
 from tilewright.compiler.lower.sum_formats import SumsMemory
@@ -83,9 +83,4 @@ def place_of(part: SummedPart, result: str) -> Access:
 
 def of_part(access: Access, part: SummedPart) -> Access:
     """An access of the whole result's loops, from a part's first channel, row and column on."""
-    starts = {"o": part.channels.start, "y": part.rows.start, "x": part.columns.start}
-    index = (
-        replace(each, constant=each.constant + sum(step * starts.get(loop, 0) for loop, step in each.terms))
-        for each in access.index
-    )
-    return replace(access, index=tuple(index))
+    return access.begun({"o": part.channels.start, "y": part.rows.start, "x": part.columns.start})

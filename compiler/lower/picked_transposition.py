@@ -35,31 +35,18 @@ def picked_transposition(
     if pixels > lanes and rows > 1:  # y then walks along the words of the result's channels
         for row in range(rows):
             one = (trips[0], pixels, 1, channels)
-            at, to = (
-                replace(each, index=tuple(_at(index, "y", row) for index in each.index)) for each in (read, write)
-            )
-            yield from picked_transposition(f"{name}.row{row}", operator, one, at, to, network)
+            at = {"y": row}
+            yield from picked_transposition(f"{name}.row{row}", operator, one, read.fixed(at), write.fixed(at), network)
         return
     whole = channels // lanes * lanes
     for first, count in ((0, whole), (whole, channels - whole)):
         if count:
             part = name if count == channels else f"{name}.part{first}"
-            to = replace(write, index=tuple(moved(index, "x", first) for index in write.index))
+            to = write.begun({"x": first})
             channel = replace(read.index[CHANNEL], constant=read.index[CHANNEL].constant + first)
             source = replace(read, index=(read.index[BATCH], channel, *read.index[2:]))
             exchange = _Exchange(part, operator, (trips[0], pixels, rows, count), source, to, network)
             yield from exchange.nests()
-
-
-def moved(index: Affine, loop: str, first: int) -> Affine:
-    """An index whose loop begins at 0 where it began at `first`."""
-    return replace(index, constant=index.constant + first * sum(by for name, by in index.terms if name == loop))
-
-
-def _at(index: Affine, loop: str, value: int) -> Affine:
-    """An index with a loop at one value."""
-    kept = tuple(term for term in index.terms if term[0] != loop)
-    return replace(moved(index, loop, value), terms=kept)
 
 
 @dataclass(frozen=True)
@@ -123,7 +110,7 @@ class _Exchange:
         index = [_renamed(each, "o", windows) for each in vector.index]
         index[CHANNEL] = affine(("i", 1), constant=vector.index[CHANNEL].constant)
         reads = Access(vector.tensor, tuple(index), 0 if self.groups > 1 and pixels % lanes else None)
-        to = tuple(_renamed(moved(each, "x", channel), "x", (("x", lanes),)) for each in result.index)
+        to = tuple(_renamed(each, "x", (("x", lanes),)) for each in result.begun({"x": channel}).index)
         trips = (batch, taps, self.groups if self.groups > 1 else rows, self.words)
         made = picking(self._matrix(channel, inputs, taps), reads, trips, replace(result, index=to), 0, self.network)
         made = replace(made, target=self.network.unlimited(0))
@@ -138,7 +125,7 @@ class _Exchange:
             source = Access(
                 turned, (affine(*_along("n", batch)), affine(("o", 1)), affine(constant=group), affine(("x", 1)))
             )
-            to = tuple(moved(index, "o", group * lanes) for index in self.write.index)
+            to = self.write.begun({"o": group * lanes}).index
             yield self._copy(f"join{group}", (batch, count, 1, channels), source, self.write.tensor, to)
 
     def _copy(self, suffix: str, trips: tuple[int, ...], source: Access, target: str, to: tuple[Affine, ...]) -> Nest:

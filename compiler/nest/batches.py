@@ -89,19 +89,13 @@ def _split(nest: Nest, buffer: Buffer) -> Iterator[Nest]:
 def _at(nest: Nest, loop: str, index: int, count: int) -> Nest:
     """One iteration of a loop, as a nest without that loop."""
 
-    def fixed(affine: Affine) -> Affine:
-        terms = tuple(term for term in affine.terms if term[0] != loop)
-        return Affine(terms, affine.constant + sum(by * index for name, by in affine.terms if name == loop))
-
-    def moved(access: Access) -> Access:
-        return replace(access, index=tuple(map(fixed, access.index)))
-
+    at = {loop: index}
     return replace(
         nest,
         name=f"{nest.name}.batch{index}",
         loops=tuple(other for other in nest.loops if other.name != loop),
-        reads={name: moved(read) for name, read in nest.reads.items()},
-        result=moved(nest.result),
+        reads={name: read.fixed(at) for name, read in nest.reads.items()},
+        result=nest.result.fixed(at),
         macs=nest.macs // count,
     )
 

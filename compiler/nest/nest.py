@@ -11,7 +11,7 @@ Example, a 3×3 convolution of 16 channels to 32 on 8×8, stride 1, padding 1, r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +44,14 @@ class Affine:
     terms: tuple[tuple[str, int], ...]  # (loop, coefficient), coefficients not zero, in loop order
     constant: int = 0
 
+    def begun(self, starts: Mapping[str, int]) -> Affine:
+        """The same with loops that count from 0 where they counted from these numbers; others are as they were."""
+        return Affine(self.terms, self.constant + sum(by * starts.get(loop, 0) for loop, by in self.terms))
+
+    def fixed(self, values: Mapping[str, int]) -> Affine:
+        """The same without these loops, each at its value."""
+        return Affine(tuple([term for term in self.terms if term[0] not in values]), self.begun(values).constant)
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -58,6 +66,14 @@ class Access:
     tensor: str
     index: tuple[Affine, ...]  # one per dimension
     outside: int | None = None
+
+    def begun(self, starts: Mapping[str, int]) -> Access:
+        """As `Affine.begun`, in all dimensions."""
+        return replace(self, index=tuple([index.begun(starts) for index in self.index]))
+
+    def fixed(self, values: Mapping[str, int]) -> Access:
+        """As `Affine.fixed`, in all dimensions."""
+        return replace(self, index=tuple([index.fixed(values) for index in self.index]))
 
 
 @dataclass(frozen=True, slots=True)

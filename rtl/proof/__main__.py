@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from tilewright.isa.errors import IsaError
@@ -34,4 +35,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a question to the solver would end first
     sys.exit(main(sys.argv[1:]))

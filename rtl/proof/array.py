@@ -14,6 +14,7 @@ from tilewright.isa.templates.systolic import is_transposing
 from tilewright.rtl.arrays import factor_types
 from tilewright.rtl.proof.array_codes import element_goals, number_code, with_unknown_products
 from tilewright.rtl.proof.datapath import without_products
+from tilewright.rtl.proof.logic import all_of
 from tilewright.rtl.proof.meaning import as_integer
 from tilewright.rtl.proof.netlist import NetlistRun, netlist, substituted
 from tilewright.rtl.proof.product import PRODUCT, applications
@@ -73,7 +74,7 @@ def _goals(unit: SystolicArray, run: NetlistRun) -> Iterator[Goal]:
         for gap in range(1, 4):
             for transposed in product((False, True) if unit.can_transpose else (False,), repeat=2):
                 for goal in _schedule_goals(unit, run, lead, gap, transposed):
-                    asked.setdefault(z3.Implies(z3.And(*goal.given), goal.then), goal)
+                    asked.setdefault(z3.Implies(all_of(*goal.given), goal.then), goal)
     yield from asked.values()
 
 
@@ -137,7 +138,7 @@ def _products(
 
 
 def in_range(value: z3.BitVecRef, interval: Interval) -> z3.BoolRef:
-    return z3.And(value >= interval.low, value <= interval.high)
+    return all_of(value >= interval.low, value <= interval.high)
 
 
 def _part(run: NetlistRun, name: str, index: int, count: int, cycle: int) -> z3.BitVecRef:

@@ -11,6 +11,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import assembly_bytes, program_unit_bytes
 from tilewright.rtl.assembler import Assembler
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
@@ -37,7 +38,7 @@ def _goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
         return z3.Extract(OPCODE_BITS - 1, 0, nets.at("window", cycle))
 
     def is_known(cycle: int) -> z3.BoolRef:
-        return z3.Or(*(opcode(cycle) == one for one in units))
+        return any_of(*(opcode(cycle) == one for one in units))
 
     def length(cycle: int) -> z3.BitVecRef:
         """That of the oldest instruction; an unknown one has a word."""
@@ -51,22 +52,22 @@ def _goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
     def fits(cycle: int) -> z3.BoolRef:
         """There is room for what is held. Behind an instruction is less than a beat, unless it may hold a whole one."""
         held = nets.natural("held", cycle)
-        behind = z3.Implies(z3.And(held != 0, is_known(cycle)), z3.ULT(held, length(cycle) + beat))
-        return z3.And(z3.ULE(held, capacity), behind if beat <= min(units.values()) else z3.BoolVal(True))
+        behind = z3.Implies(all_of(held != 0, is_known(cycle)), z3.ULT(held, length(cycle) + beat))
+        return all_of(z3.ULE(held, capacity), behind if beat <= min(units.values()) else z3.BoolVal(True))
 
     held, has_error = nets.natural("held"), nets.holds("has_error")
     is_whole, ready = z3.UGE(held, length(0)), nets.holds("output__ready")
-    is_taken = z3.And(is_whole, ready)
+    is_taken = all_of(is_whole, ready)
     gone = z3.If(is_taken, length(0), number(0))
     left, comes, is_refused = held - gone, nets.moves("beats"), nets.holds("beats__payload.error")
-    joined = z3.If(z3.And(comes, z3.Not(is_refused)), nets.natural("beats__payload.units"), number(0))
+    joined = z3.If(all_of(comes, z3.Not(is_refused)), nets.natural("beats__payload.units"), number(0))
     given = [fits(0), z3.Implies(ready, is_known(0)), z3.ULE(nets.natural("beats__payload.units"), beat)]
     place, window, after = z3.BitVec("place", held.size()), nets.at("window"), nets.at("window", 1)
-    wants = z3.And(z3.Not(has_error), z3.Or(z3.Not(is_whole), z3.And(is_taken, z3.ULE(left + beat, capacity))))
+    wants = all_of(z3.Not(has_error), any_of(z3.Not(is_whole), all_of(is_taken, z3.ULE(left + beat, capacity))))
     shown = nets.at("output__payload.bits")
     return [
-        Goal("reset", [nets.run.starts_from_reset()], z3.And(held == 0, z3.Not(has_error))),
-        Goal("offer", given, nets.holds("output__valid") == z3.Or(is_whole, has_error)),
+        Goal("reset", [nets.run.starts_from_reset()], all_of(held == 0, z3.Not(has_error))),
+        Goal("offer", given, nets.holds("output__valid") == any_of(is_whole, has_error)),
         Goal("error", given, nets.holds("output__payload.error") == z3.Not(is_whole)),
         Goal("bits", given, shown == z3.Extract(shown.size() - 1, 0, window)),
         Goal("wants", given, nets.holds("beats__ready") == wants),
@@ -78,7 +79,7 @@ def _goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
             [*given, z3.ULT(place, joined)],
             unit(after, left + place) == unit(nets.at("beats__payload.data"), place),
         ),
-        Goal("refused", given, nets.holds("has_error", 1) == z3.Or(has_error, z3.And(comes, is_refused))),
+        Goal("refused", given, nets.holds("has_error", 1) == any_of(has_error, all_of(comes, is_refused))),
     ]
 
 

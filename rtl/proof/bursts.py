@@ -12,6 +12,7 @@ from tilewright.isa.templates.dma import chip_operand, dram_operand
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 from tilewright.rtl.bus import ADDRESS_BITS
 from tilewright.rtl.proof.engine import INDUCTIVE
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.nest import walker_claims
 from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.numbers import natural, number, signed
@@ -57,12 +58,12 @@ def invariant(machine: Machine, run: NetlistRun, cycle: int = 0) -> z3.BoolRef:
 
     return z3.Implies(
         run.holds("is_active", cycle),
-        z3.And(
+        all_of(
             z3.ULE(number(1), left),
             z3.ULE(left, natural(run.at("run_bytes", cycle))),
             offset == signed(run.at("walker.address_run", cycle)) + done_of(run, cycle),
             natural(run.at("limit", cycle)) == limit,
-            run.holds("is_before", cycle) == z3.And(offset >= 0, page(offset) < page(limit)),
+            run.holds("is_before", cycle) == all_of(offset >= 0, page(offset) < page(limit)),
             run.holds("is_at", cycle) == (page(offset) == page(limit)),
             z3.Implies(run.holds("is_at", cycle), signed(run.at("room", cycle)) == limit - offset),
             size == z3.If(left < to_end, left, to_end),
@@ -88,10 +89,10 @@ def region_of(machine: Machine, run: NetlistRun, cycle: int = 0) -> tuple[z3.Bit
 
 def known_goals(machine: Machine, bursts: Bursts, run: NetlistRun) -> list[Goal]:
     """The registers say so after reset, and from cycle to cycle: what a step takes was worked out before it."""
-    known = z3.Or(*(is_format(format, run) for format in bursts.formats))
+    known = any_of(*(is_format(format, run) for format in bursts.formats))
     used = [
         z3.Implies(run.holds("step", 0), run.holds("is_active", 0)),
-        z3.Implies(run.holds("start", 0), z3.And(known, is_free(run))),
+        z3.Implies(run.holds("start", 0), all_of(known, is_free(run))),
         run.at("regions", 1) == run.at("regions", 0),
     ]
     return [
@@ -102,7 +103,7 @@ def known_goals(machine: Machine, bursts: Bursts, run: NetlistRun) -> list[Goal]
 
 def is_free(run: NetlistRun) -> z3.BoolRef:
     """No instruction is active, or its last burst is stepped over."""
-    return z3.Or(z3.Not(run.holds("is_active", 0)), z3.And(run.holds("step", 0), run.holds("is_last", 0)))
+    return any_of(z3.Not(run.holds("is_active", 0)), all_of(run.holds("step", 0), run.holds("is_last", 0)))
 
 
 def legal_goals(machine: Machine, bursts: Bursts, run: NetlistRun) -> list[Goal]:
@@ -119,18 +120,18 @@ def legal_goals(machine: Machine, bursts: Bursts, run: NetlistRun) -> list[Goal]
     first_beat, last_beat = (byte >> (bus - 1).bit_length() for byte in (offset, last))
     beats = last_beat - first_beat + 1
     ends_page = (last + 1) & (BURST_BOUNDARY_BYTES - 1) == 0
-    ends_beats = z3.And(beats == BURST_BEATS, (last + 1) & (bus - 1) == 0)
+    ends_beats = all_of(beats == BURST_BEATS, (last + 1) & (bus - 1) == 0)
     return [
         *known_goals(machine, bursts, run),
         Goal("first byte", given, first_byte == offset & (bus - 1)),
-        Goal("size", given, z3.And(size >= 1, size <= left, size == natural(run.at("size", 0)))),
+        Goal("size", given, all_of(size >= 1, size <= left, size == natural(run.at("size", 0)))),
         Goal("boundary", given, same_page),
         Goal(
             "beats",
             given,
-            z3.And(natural(run.at("beats", 0)) == beats, told_beats == beats, beats <= BURST_BEATS),
+            all_of(natural(run.at("beats", 0)) == beats, told_beats == beats, beats <= BURST_BEATS),
         ),
-        Goal("longest", given, z3.Or(size == left, ends_page, ends_beats)),
+        Goal("longest", given, any_of(size == left, ends_page, ends_beats)),
     ]
 
 
@@ -142,8 +143,8 @@ def region_goals(machine: Machine, run: NetlistRun) -> list[Goal]:
     given = [invariant(machine, run), run.holds("is_active", 0)]
     offset, size = offset_of(run), natural(run.at("size", 0))
     base, limit = region_of(machine, run)
-    inside = z3.And(offset >= 0, offset + size <= limit)
-    outside = z3.If(z3.And(offset >= 0, offset < limit), limit, offset)
+    inside = all_of(offset >= 0, offset + size <= limit)
+    outside = z3.If(all_of(offset >= 0, offset < limit), limit, offset)
     is_page = base & (BURST_BOUNDARY_BYTES - 1) == 0
 
     def is_sum(address: z3.BitVecRef, byte: z3.BitVecRef) -> z3.BoolRef:
@@ -163,20 +164,20 @@ def cover_goals(machine: Machine, bursts: Bursts, run: NetlistRun) -> list[Goal]
     given = [invariant(machine, run), active, z3.Not(start), step]
     size, left = natural(run.at("size", 0)), natural(run.at("left", 0))
     moves = run.holds("walker.step", 0)
-    follows = z3.And(
+    follows = all_of(
         z3.Not(moves),
         natural(run.at("left", 1)) == left - size,
         offset_of(run, 1) == offset_of(run) + size,
         run.holds("is_active", 1),
     )
-    next_run = z3.And(moves, done_of(run, 1) == 0, run.holds("is_active", 1) == z3.Not(run.holds("walker.last", 0)))
+    next_run = all_of(moves, done_of(run, 1) == 0, run.holds("is_active", 1) == z3.Not(run.holds("walker.last", 0)))
     waits = [active, z3.Not(start), z3.Not(step)]
     registers = ("offset", "left", "size", "beats", "room", "run_bytes", "region", "is_active", "walker.address_run")
-    stays = z3.And(*(run.at(name, 1) == run.at(name, 0) for name in registers))
+    stays = all_of(*(run.at(name, 1) == run.at(name, 0) for name in registers))
     return [
         Goal("next burst", given, z3.If(size == left, next_run, follows)),
         Goal(
-            "last burst", [invariant(machine, run), active], ends == z3.And(size == left, run.holds("walker.last", 0))
+            "last burst", [invariant(machine, run), active], ends == all_of(size == left, run.holds("walker.last", 0))
         ),
         Goal("waiting", waits, stays),
         *(start_goal(machine, format, run) for format in bursts.formats),
@@ -190,7 +191,7 @@ def start_goal(machine: Machine, format: InstructionFormat, run: NetlistRun) -> 
     stride, trip = format.field(f"{operand.name}.{innermost}"), format.field(f"trip.{innermost}")
     in_line = signed(z3.Extract(stride.low_bit + stride.type.bits - 1, stride.low_bit, bits)) == word
     trips = natural(z3.Extract(trip.low_bit + trip.type.bits - 1, trip.low_bit, bits)) + 1
-    wanted = z3.And(
+    wanted = all_of(
         natural(run.at("run_bytes", 1)) == z3.If(in_line, trips * word, number(word)),
         run.holds("walker.collapse", 0) == in_line,
         done_of(run, 1) == 0,

@@ -7,6 +7,7 @@ import z3
 from tilewright.isa.timing import BURST_BEATS
 from tilewright.rtl.beats import Window
 from tilewright.rtl.proof.engine import claims_of_whole
+from tilewright.rtl.proof.logic import all_of
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
@@ -57,12 +58,12 @@ def _window_goals(nets: SubmoduleNets, beat_bytes: int, put_step: int, take_step
         return at(ring(cycle), (nets.natural("head", cycle) + from_head) & (capacity - 1))
 
     def is_whole(*values: z3.BitVecRef, step: int) -> z3.BoolRef:
-        return z3.And(*(value & (step - 1) == 0 for value in values))
+        return all_of(*(value & (step - 1) == 0 for value in values))
 
     def is_ring(count: z3.BitVecRef, head: z3.BitVecRef, tail: z3.BitVecRef) -> z3.BoolRef:
         joined = tail == (head + count) & (capacity - 1)
-        steps = z3.And(is_whole(head, step=take_step), is_whole(tail, step=put_step))
-        return z3.And(z3.ULE(count, capacity), joined, steps)
+        steps = all_of(is_whole(head, step=take_step), is_whole(tail, step=put_step))
+        return all_of(z3.ULE(count, capacity), joined, steps)
 
     kept = count - take
     given = [
@@ -77,7 +78,7 @@ def _window_goals(nets: SubmoduleNets, beat_bytes: int, put_step: int, take_step
     shown = [z3.ULT(place, count), z3.ULT(data_first + place, beat_bytes)]
     zero = [nets.run.starts_from_reset()]
     return [
-        Goal("empty after reset", zero, z3.And(count == 0, head == 0, tail == 0)),
+        Goal("empty after reset", zero, all_of(count == 0, head == 0, tail == 0)),
         Goal("fits", given, nets.holds("fits") == z3.ULE(kept + may_put, capacity)),
         Goal("count", given, count_after == kept + put),
         Goal("ring", given, is_ring(count_after, head_after, tail_after)),
@@ -118,7 +119,7 @@ def cursor_goals(cursor: SubmoduleNets, bus_bytes: int, steps: z3.BoolRef) -> li
     return [
         Goal("reset", [cursor.run.starts_from_reset()], cursor.natural("beat") == 0),
         Goal("first byte", given, begins),
-        Goal("bytes", given, z3.And(size == z3.If(z3.ULE(left, room), left, room), z3.ULE(number(1), size))),
+        Goal("bytes", given, all_of(size == z3.If(z3.ULE(left, room), left, room), z3.ULE(number(1), size))),
         Goal("last", given, last == (done(0) + size == burst_bytes)),
         Goal("done", given, done(1) == counted),
     ]

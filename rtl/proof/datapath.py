@@ -20,6 +20,7 @@ from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.datapath_widths import result_element_bits
 from tilewright.rtl.layout import immediate_places
 from tilewright.rtl.proof.lane_tree import COMBINE, prove_lane_trees
+from tilewright.rtl.proof.logic import all_of
 from tilewright.rtl.proof.meaning import REDUCE, Meaning, as_integer
 from tilewright.rtl.proof.narrowing import narrowing_goals, products, within
 from tilewright.rtl.proof.netlist import NetlistRun, SymbolicNetlist, netlist
@@ -166,7 +167,7 @@ class _Question:
             in_range, laws = self.product_laws(meaning, node)
             goals.append(Goal(f"the factors of {node}", given, in_range))
             given += laws
-        goals.append(Goal(f"the value of {node}", given, z3.And(register == value, within(value, node.range))))
+        goals.append(Goal(f"the value of {node}", given, all_of(register == value, within(value, node.range))))
         self.cut(meaning, node, name, cycle)
         return goals
 
@@ -176,7 +177,7 @@ class _Question:
         output = as_integer(self.run.at(name, cycle), unit.range.is_signed)
         value = meaning.of(node)
         if self.parts == 1:
-            return [Goal(f"the value of {node}", list(self.given), z3.And(output == value, within(value, node.range)))]
+            return [Goal(f"the value of {node}", list(self.given), all_of(output == value, within(value, node.range)))]
         goals = self.part_goals(node, name, cycle, value)
         self.cut(meaning, node, name, cycle)
         return goals
@@ -208,7 +209,7 @@ class _Question:
         self.given.append(self.run.at(f"lookup_{unit.memory}_data", came) == z3.Concat(*reversed(found)))
         register = as_integer(self.run.at(self.register(node), cycle), unit.range.is_signed)
         value = meaning.of(node)
-        claim = z3.And(register == value, within(value, node.range))
+        claim = all_of(register == value, within(value, node.range))
         goal = Goal(f"the value of {node}", list(self.given), claim)
         self.given.append(claim)
         return [goal]
@@ -303,7 +304,7 @@ class _Question:
         for position, other in enumerate(self.lane.formats):
             cycle = self.leaves - format_stages(other)
             if cycle != self.enters:
-                meets = z3.And(self.run.holds("valid", cycle), self.run.at("format", cycle) == position)
+                meets = all_of(self.run.holds("valid", cycle), self.run.at("format", cycle) == position)
                 apart.append(z3.Not(meets))
         return apart
 
@@ -312,7 +313,7 @@ class _Question:
         x, y = (meaning.of(arg) for arg in node.args)
         a, b = (arg.range for arg in node.args)
         laws = [PRODUCT(y, x) == PRODUCT(x, y), within(PRODUCT(x, y), products(a, b))]
-        return z3.And(within(x, a), within(y, b)), laws
+        return all_of(within(x, a), within(y, b)), laws
 
 
 def elements_of(machine: Machine, memory: str, part: int = 0) -> z3.FuncDeclRef:

@@ -7,6 +7,7 @@ import z3
 from tilewright.isa.templates.dma import moved_word_bytes
 from tilewright.isa.timing import word_parts
 from tilewright.rtl.load import LoadEngine
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.netlist import SubmoduleNets
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal
@@ -23,8 +24,8 @@ def address_side_goals(nets: SubmoduleNets) -> list[Goal]:
     )
     return [
         Goal("bursts step when active", [step], active),
-        Goal("bursts start when free", [starts], z3.Or(z3.Not(active), z3.And(step, ends))),
-        Goal("bursts of the instruction", [], z3.And(starts == nets.moves("instruction"), z3.Implies(starts, same))),
+        Goal("bursts start when free", [starts], any_of(z3.Not(active), all_of(step, ends))),
+        Goal("bursts of the instruction", [], all_of(starts == nets.moves("instruction"), z3.Implies(starts, same))),
     ]
 
 
@@ -54,5 +55,5 @@ class DmaEngine:
         for position in range(len(self.formats)):
             is_format = self.is_format(nets, f"{self._walking}.walker.walk", position, cycle)
             is_active = nets.holds(f"{self._walking}.{self._is_active}", cycle)
-            insides.append(z3.And(is_active, is_format, z3.ULT(place, self.parts(position))))
-        return z3.Or(*insides)
+            insides.append(all_of(is_active, is_format, z3.ULT(place, self.parts(position))))
+        return any_of(*insides)

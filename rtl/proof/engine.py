@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import z3
 
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.netlist import SubmoduleNets
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Claim, Goal
@@ -39,14 +40,14 @@ class Walking:
     def goals(self, given: Sequence[z3.BoolRef]) -> list[Goal]:
         """Every iteration is done once, in order, then the instruction is over: none is left out, none is added."""
         active, starts, steps = self.is_active, self.starts, self.steps
-        ends = z3.And(steps, self.walker.holds("last"))
-        takes = z3.And(self.walker.holds("start") == starts, z3.Implies(starts, self.walker.at("bits") == self.bits))
+        ends = all_of(steps, self.walker.holds("last"))
+        takes = all_of(self.walker.holds("start") == starts, z3.Implies(starts, self.walker.at("bits") == self.bits))
         return [
             Goal("take", given, takes),
             Goal("step", given, self.walker.holds("step") == steps),
             Goal("only when active", given, z3.Implies(steps, active(0))),
-            Goal("one at a time", [*given, starts], z3.Or(z3.Not(active(0)), ends)),
-            Goal("active", given, active(1) == z3.Or(starts, z3.And(active(0), z3.Not(ends)))),
+            Goal("one at a time", [*given, starts], any_of(z3.Not(active(0)), ends)),
+            Goal("active", given, active(1) == any_of(starts, all_of(active(0), z3.Not(ends)))),
         ]
 
 

@@ -12,6 +12,7 @@ from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, program_uni
 from tilewright.rtl.bus import FETCH, ReadChannel, read_channel_name, read_clients
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import natural, number, one_if
 from tilewright.rtl.proof.result import Goal, Subject
@@ -40,7 +41,7 @@ def _ask_goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
     asks = nets.moves("request")
     size = nets.natural("request__payload.last_beat") + 1
     address = z3.Extract(63, 0, base + asked * bus)
-    halted, stay = nets.holds("halt"), z3.And(*(nets.at(name, 1) == nets.at(name) for name in ("base", "limit")))
+    halted, stay = nets.holds("halt"), all_of(*(nets.at(name, 1) == nets.at(name) for name in ("base", "limit")))
 
     def counts(cycle: int) -> z3.BoolRef:
         """All bursts asked for so far are whole ones, but for the program's last; the next one is known."""
@@ -48,8 +49,8 @@ def _ask_goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
         left = beats - asked
         counted = nets.natural("beats_left", cycle) == left
         known = burst == z3.If(z3.ULT(left, BURST_BEATS), left, number(BURST_BEATS))
-        whole = z3.Or(asked == beats, z3.URem(asked, BURST_BEATS) == 0)
-        return z3.And(z3.ULE(asked, beats), whole, known, counted)
+        whole = any_of(asked == beats, z3.URem(asked, BURST_BEATS) == 0)
+        return all_of(z3.ULE(asked, beats), whole, known, counted)
 
     reserved = number(machine.fetch_beats) - nets.natural("free")  # beats asked for and not given
     owed = [z3.ULE(number(1), reserved), z3.ULE(reserved, asked)]  # as `_room_goals` counts them, where one is given
@@ -66,8 +67,8 @@ def _ask_goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
         Goal("begins", [asked == 0, halted, stay], counts(1)),
         Goal("counts", [*given, z3.Not(halted), stay], counts(1)),
         Goal("address", [asks, on_boundary], nets.at("request__payload.address") == address),
-        Goal("size", [*given, asks], z3.And(z3.ULE(number(1), size), z3.ULE(asked + size, beats))),
-        Goal("longest", [*given, asks], z3.Or(size == BURST_BEATS, asked + size == beats)),
+        Goal("size", [*given, asks], all_of(z3.ULE(number(1), size), z3.ULE(asked + size, beats))),
+        Goal("longest", [*given, asks], any_of(size == BURST_BEATS, asked + size == beats)),
         Goal("next", given, asked_next == asked + z3.If(asks, size, number(0))),
         Goal("all", [*given, nets.holds("is_finished")], asked == beats),
         Goal("units", [*given, *owed, nets.moves("output")], nets.natural("output__payload.units") == units),
@@ -86,7 +87,7 @@ def _room_goals(machine: Machine, nets: SubmoduleNets) -> list[Goal]:
     def counts(cycle: int) -> z3.BoolRef:
         reserved, held = reserved_at(cycle), nets.natural("buffer.level", cycle)
         is_burst = z3.ULE(nets.natural("burst", cycle), BURST_BEATS)
-        return z3.And(z3.ULE(held, reserved), z3.ULE(reserved, machine.fetch_beats), is_burst)
+        return all_of(z3.ULE(held, reserved), z3.ULE(reserved, machine.fetch_beats), is_burst)
 
     reserved, held, comes = reserved_at(0), nets.natural("buffer.level"), nets.holds("beat__valid")
     given = [counts(0), z3.Implies(comes, z3.ULT(held, reserved))]
@@ -121,31 +122,31 @@ def _channel_goals(clients: Sequence[str], nets: SubmoduleNets) -> list[Goal]:
     """
     open_bursts = nets.natural("open_bursts")
     is_open = open_bursts != 0
-    opened = z3.And(nets.holds("arvalid"), nets.holds("arready"))
-    closed = z3.And(nets.holds("rvalid"), nets.holds("rready"), nets.holds("rlast"), is_open)
+    opened = all_of(nets.holds("arvalid"), nets.holds("arready"))
+    closed = all_of(nets.holds("rvalid"), nets.holds("rready"), nets.holds("rlast"), is_open)
     counted = nets.natural("open_bursts", 1) == open_bursts + one_if(opened) - one_if(closed)
-    valid, free = nets.holds("arvalid"), z3.Or(z3.Not(nets.holds("arvalid")), nets.holds("arready"))
+    valid, free = nets.holds("arvalid"), any_of(z3.Not(nets.holds("arvalid")), nets.holds("arready"))
     goals = []
     earlier = z3.BoolVal(False)
     for position, client in enumerate(clients):
         asks, takes = nets.holds(f"{client}_request__valid"), nets.moves(f"{client}_request")
-        entered = z3.And(
+        entered = all_of(
             nets.holds("arvalid", 1),
             nets.at("araddr", 1) == nets.at(f"{client}_request__payload.address"),
             nets.natural("arlen", 1) == nets.natural(f"{client}_request__payload.last_beat"),
             nets.at("arid", 1) == position,
         )
         beat = nets.holds(f"{client}_beat__valid")
-        mine = z3.And(nets.holds("rvalid"), nets.at("rid") == position)
+        mine = all_of(nets.holds("rvalid"), nets.at("rid") == position)
         error = nets.at(f"{client}_beat__payload.error") == z3.Extract(1, 1, nets.at("rresp"))
-        same = z3.And(nets.at(f"{client}_beat__payload.data") == nets.at("rdata"), error)
+        same = all_of(nets.at(f"{client}_beat__payload.data") == nets.at("rdata"), error)
         goals += [
-            Goal(f"turn of {client}", [], takes == z3.And(asks, free, z3.Not(earlier))),
+            Goal(f"turn of {client}", [], takes == all_of(asks, free, z3.Not(earlier))),
             Goal(f"request of {client}", [takes], entered),
-            Goal(f"beat of {client}", [], z3.And(beat == z3.And(mine, is_open), z3.Implies(beat, same))),
+            Goal(f"beat of {client}", [], all_of(beat == all_of(mine, is_open), z3.Implies(beat, same))),
         ]
-        earlier = z3.Or(earlier, asks)
-    stays = z3.And(*(nets.at(name, 1) == nets.at(name) for name in ("arvalid", "araddr", "arlen", "arid")))
+        earlier = any_of(earlier, asks)
+    stays = all_of(*(nets.at(name, 1) == nets.at(name) for name in ("arvalid", "araddr", "arlen", "arid")))
     return [
         *goals,
         Goal("bursts in flight", [z3.ULT(open_bursts, MOST_OPEN)], counted),
@@ -157,7 +158,7 @@ def _channel_goals(clients: Sequence[str], nets: SubmoduleNets) -> list[Goal]:
                 [nets.at("rid") == position],
                 nets.holds("rready")
                 if client == FETCH
-                else nets.holds("rready") == z3.Or(nets.holds(f"{client}_beat__ready"), z3.Not(is_open)),
+                else nets.holds("rready") == any_of(nets.holds(f"{client}_beat__ready"), z3.Not(is_open)),
             )
             for position, client in enumerate(clients)
         ),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import z3
 
 from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.proof.logic import all_of
 from tilewright.rtl.proof.netlist import SubmoduleNets
 from tilewright.rtl.proof.result import Goal
 
@@ -20,7 +21,7 @@ def in_flight(machine: Machine, nets: SubmoduleNets, chain: Sequence[str], cycle
         return z3.BoolVal(True)
     left = nets.natural("cycles_in_flight", cycle)
     to_end = zip(chain, range(len(chain), 0, -1), strict=True)
-    return z3.And(*(z3.Implies(nets.holds(f"is_{at}", cycle), z3.UGE(left, cycles)) for at, cycles in to_end))
+    return all_of(*(z3.Implies(nets.holds(f"is_{at}", cycle), z3.UGE(left, cycles)) for at, cycles in to_end))
 
 
 def in_flight_goals(machine: Machine, nets: SubmoduleNets, chain: Sequence[str]) -> list[Goal]:

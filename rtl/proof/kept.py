@@ -8,6 +8,7 @@ import z3
 
 from tilewright.isa.machine.encoding import OPCODE, InstructionField, InstructionFormat
 from tilewright.rtl.kept_bits import KeptBits
+from tilewright.rtl.proof.logic import all_of
 
 
 def restored(kept: z3.BitVecRef, bits: KeptBits) -> z3.BitVecRef:
@@ -29,9 +30,9 @@ def keeps_fields(
     for format in formats:
         opcode = format.field(OPCODE)
         fields = [opcode, *(field for field in format.fields if wanted(format, field))]
-        same = z3.And(*(_field(entry, field) == _field(instruction, field) for field in fields))
+        same = all_of(*(_field(entry, field) == _field(instruction, field) for field in fields))
         claims.append(z3.Implies(_field(instruction, opcode) == format.opcode, same))
-    return z3.And(*claims)
+    return all_of(*claims)
 
 
 def _field(bits: z3.BitVecRef, field: InstructionField) -> z3.BitVecRef:

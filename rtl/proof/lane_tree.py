@@ -16,6 +16,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.templates.datapath_schedule import Unit, bind, schedule
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import integer_shape
+from tilewright.rtl.proof.logic import all_of
 from tilewright.rtl.proof.meaning import as_integer, integer
 from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.result import Goal, Proof, prove
@@ -56,7 +57,7 @@ def prove_lane_tree(unit: Unit, lanes: int, stages: int) -> Proof:
             below = [as_integer(run.at(f"level{stage}_{node}", 0), shape.signed) for node in range(nodes)]
         assert len(below) == 1
         root, result = below[0], as_integer(run.at("result", 0), unit.range.is_signed)
-        in_range = z3.And(root >= integer(unit.range.low), root <= integer(unit.range.high))  # as the lanes' values are
+        in_range = all_of(root >= integer(unit.range.low), root <= integer(unit.range.high))  # as the lanes' values are
         return [*found, Goal("the result", [in_range], result == root)]
 
     return prove(f"{unit.op.value} of {lanes} lanes of {shape.width} bits", "all inputs, node by node", goals)

@@ -15,6 +15,7 @@ from tilewright.rtl.proof.bytes import cursor_goals
 from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.kept import keeps_fields, restored
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.nest import in_one_bank
 from tilewright.rtl.proof.nest_ahead import checks, chip_walker_claims, places_in_order
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
@@ -58,14 +59,14 @@ class _LoadEngine(DmaEngine):
     def is_end(self, nets: SubmoduleNets) -> z3.BoolRef:
         """The part that is formed next is its word's last."""
         ends = [
-            z3.And(self.is_format(nets, "packer.walker.walk", position), self.place(nets) == self.parts(position) - 1)
+            all_of(self.is_format(nets, "packer.walker.walk", position), self.place(nets) == self.parts(position) - 1)
             for position in range(len(self.formats))
         ]
-        return z3.Or(*ends)
+        return any_of(*ends)
 
     def is_known(self, nets: SubmoduleNets) -> z3.BoolRef:
         """A walker's format is one that it was started with."""
-        return z3.Or(*(self.is_format(nets, "packer.walker.walk", position) for position in range(len(self.formats))))
+        return any_of(*(self.is_format(nets, "packer.walker.walk", position) for position in range(len(self.formats))))
 
     # -- beats -------------------------------------------------------------------------------------------------------
 
@@ -74,20 +75,20 @@ class _LoadEngine(DmaEngine):
         packer, bus = nets.part("packer"), self.machine.dram.bus_bytes
         takes, cursor = packer.holds("takes_beat"), packer.part("cursor")
         first, size = cursor.natural("first_byte"), cursor.natural("bytes")
-        joined = z3.And(
+        joined = all_of(
             packer.at("window.put_data") == packer.at("beats.output__payload.data"),
             packer.natural("window.put_first") == first,
         )
         return cursor_goals(cursor, bus, takes) + [
-            Goal("put", [], z3.And(packer.holds("window.puts") == takes, packer.natural("window.put") == size)),
+            Goal("put", [], all_of(packer.holds("window.puts") == takes, packer.natural("window.put") == size)),
             Goal("room", [takes], packer.holds("window.fits")),
             Goal("joined", [takes], joined),
             Goal("taken beat", [], nets.moves("packer.beats.output") == takes),
-            Goal("taken burst", [], nets.holds("burst_queue.output__ready") == z3.And(takes, cursor.holds("is_last"))),
+            Goal("taken burst", [], nets.holds("burst_queue.output__ready") == all_of(takes, cursor.holds("is_last"))),
             Goal(
                 "good",
                 [takes],
-                z3.And(packer.at("beats.output__payload.error") == 0, nets.holds("burst_queue.output__valid")),
+                all_of(packer.at("beats.output__payload.error") == 0, nets.holds("burst_queue.output__valid")),
             ),
         ]
 
@@ -105,7 +106,7 @@ class _LoadEngine(DmaEngine):
         walking = Walking(
             nets.moves("packing_queue.output"),
             restored(nets.at("packing_queue.output__payload.bits"), self.engine.kept),
-            z3.And(moves, is_end),
+            all_of(moves, is_end),
             walker,
             partial(packer.holds, "is_packing"),
         )
@@ -118,7 +119,7 @@ class _LoadEngine(DmaEngine):
             Goal("place", [moves], self.place(nets, name="part__payload.place") == self.place(nets)),
             Goal("ends the word", [moves, *given], payload.holds("ends_word") == is_end),
             Goal("last", [moves], payload.holds("is_last") == walker.holds("last")),
-            Goal("data", [moves], z3.And(packer.natural("window.data_first") == 0, window == formed)),
+            Goal("data", [moves], all_of(packer.natural("window.data_first") == 0, window == formed)),
             Goal("enough", [moves, *given], has_bytes),
             Goal("take", [], packer.holds("window.takes") == moves),
             Goal("take bytes", given, packer.natural("window.take") == self.part_bytes(nets)),
@@ -131,7 +132,7 @@ class _LoadEngine(DmaEngine):
         if not isinstance(self.engine.packer.walker, NestAhead):
             return walking.goals(given)
         walker, steps = walking.walker, walking.steps
-        takes = z3.And(walker.holds("start") == walking.starts, walker.at("bits") == walking.bits)
+        takes = all_of(walker.holds("start") == walking.starts, walker.at("bits") == walking.bits)
         return [
             Goal("take", given, z3.Implies(walking.starts, takes)),
             Goal("index", [], walker.at("started_index") == nets.at("packing_queue.output__payload.index")),
@@ -147,7 +148,7 @@ class _LoadEngine(DmaEngine):
         is_format = self.is_format(nets, "packer.walker.walk", position)
         kept = self.is_format(nets, "packer.part__payload.format", position)
         given = checks(self.engine.packer.walker, nets.part("packer.walker"))
-        inside = z3.And(kept, in_one_bank(address, memory, 1))
+        inside = all_of(kept, in_one_bank(address, memory, 1))
         return Goal(f"inside of {format.mnemonic}", [*given, moves, is_format], inside)
 
     # -- writes ------------------------------------------------------------------------------------------------------
@@ -161,30 +162,30 @@ class _LoadEngine(DmaEngine):
         goals = []
         for position, format in enumerate(self.formats):
             port = f"write_{chip_operand(format).memory}"
-            asks = z3.And(is_held, self.is_format(nets, "writer.held.format", position))
+            asks = all_of(is_held, self.is_format(nets, "writer.held.format", position))
             if sum(chip_operand(other).memory == chip_operand(format).memory for other in self.formats) > 1:
-                asks = z3.And(is_held, self.goes_to(nets, chip_operand(format).memory))
-            works = z3.And(asks, z3.Not(nets.holds("halt")))
-            granted = z3.Or(granted, z3.And(works, nets.holds(f"{port}__granted")))
+                asks = all_of(is_held, self.goes_to(nets, chip_operand(format).memory))
+            works = all_of(asks, z3.Not(nets.holds("halt")))
+            granted = any_of(granted, all_of(works, nets.holds(f"{port}__granted")))
             data, address = nets.at(f"{port}__data"), nets.at(f"{port}__address")
-            same = z3.And(
+            same = all_of(
                 data == z3.Extract(data.size() - 1, 0, word),
                 address == z3.Extract(address.size() - 1, 0, held.at("address")),
             )
             goals.append(Goal(f"asks of {format.mnemonic}", [], nets.holds(f"{port}__valid") == works))
             goals.append(Goal(f"word of {format.mnemonic}", [works], same))
         given = [z3.Implies(is_held, self.goes_somewhere(nets))]
-        kept = z3.And(word_next == word, *(held.at(name, 1) == held.at(name) for name in ("address", "is_last")))
-        came = z3.And(*(held.at(name, 1) == nets.at(f"packer.part__payload.{name}") for name in ("address", "is_last")))
-        retires = z3.And(granted, held.holds("is_last"))
-        ends = z3.And(comes, nets.holds("packer.part__payload.ends_word"))
+        kept = all_of(word_next == word, *(held.at(name, 1) == held.at(name) for name in ("address", "is_last")))
+        came = all_of(*(held.at(name, 1) == nets.at(f"packer.part__payload.{name}") for name in ("address", "is_last")))
+        retires = all_of(granted, held.holds("is_last"))
+        ends = all_of(comes, nets.holds("packer.part__payload.ends_word"))
         return [
             *goals,
-            Goal("held", given, nets.holds("writer.is_held", 1) == z3.Or(ends, z3.And(is_held, z3.Not(granted)))),
+            Goal("held", given, nets.holds("writer.is_held", 1) == any_of(ends, all_of(is_held, z3.Not(granted)))),
             Goal("kept", [z3.Not(comes)], kept),
             Goal("came", [comes], came),
             *self.joined_goals(nets, comes, word, word_next),
-            Goal("no word over another", [comes, *given], z3.Or(z3.Not(is_held), granted)),
+            Goal("no word over another", [comes, *given], any_of(z3.Not(is_held), granted)),
             Goal("retires with the last write", given, nets.holds("retire") == retires),
         ]
 
@@ -201,18 +202,18 @@ class _LoadEngine(DmaEngine):
 
     def goes_to(self, nets: SubmoduleNets, memory: str) -> z3.BoolRef:
         positions = [position for position, format in enumerate(self.formats) if chip_operand(format).memory == memory]
-        return z3.Or(*(self.is_format(nets, "writer.held.format", position) for position in positions))
+        return any_of(*(self.is_format(nets, "writer.held.format", position) for position in positions))
 
     def goes_somewhere(self, nets: SubmoduleNets) -> z3.BoolRef:
-        return z3.Or(*(self.goes_to(nets, memory) for memory in self.engine.memories))
+        return any_of(*(self.goes_to(nets, memory) for memory in self.engine.memories))
 
     def packing(self, nets: SubmoduleNets, cycle: int) -> list[z3.BoolRef]:
         """Where instructions are whose words are formed: one, or those in the places of what walks ahead."""
         if not isinstance(self.engine.packer.walker, NestAhead):
             return [nets.holds("packer.is_packing", cycle)]
         walker = nets.part("packer.walker")
-        current = z3.And(walker.holds("valid", cycle), walker.holds("last", cycle))
-        second = z3.And(walker.holds("has_second", cycle), walker.holds("second.last", cycle))
+        current = all_of(walker.holds("valid", cycle), walker.holds("last", cycle))
+        second = all_of(walker.holds("has_second", cycle), walker.holds("second.last", cycle))
         return [walker.holds("is_walking", cycle), current, second]
 
     # -- what is in hand ---------------------------------------------------------------------------------------------
@@ -230,7 +231,7 @@ class _LoadEngine(DmaEngine):
 
         def counts(cycle: int) -> z3.BoolRef:
             asked, held = asked_at(cycle), nets.natural("packer.beats.level", cycle)
-            return z3.And(z3.ULE(held, asked), z3.ULE(asked, most))
+            return all_of(z3.ULE(held, asked), z3.ULE(asked, most))
 
         asked, held = asked_at(0), nets.natural("packer.beats.level")
         comes, running = nets.holds("beat__valid"), z3.Not(nets.holds("halt"))
@@ -252,19 +253,19 @@ class _LoadEngine(DmaEngine):
         """An instruction waits for the packer, or its words are formed, or its last one waits for its write."""
 
         def in_hand(cycle: int) -> list[z3.BoolRef | z3.BitVecRef]:
-            last = z3.And(nets.holds("writer.is_held", cycle), nets.holds("writer.held.is_last", cycle))
+            last = all_of(nets.holds("writer.is_held", cycle), nets.holds("writer.held.is_last", cycle))
             return [nets.natural("packing_queue.level", cycle), *self.packing(nets, cycle), last]
 
         def counted(cycle: int) -> z3.BoolRef:
             waiting, *others = in_hand(cycle)
             total = sum(map(one_if, others), waiting)
             started = nets.natural("started", cycle)
-            bounded = z3.And(started == total, z3.ULE(started, self.engine.engine.dma.contexts))
-            return z3.And(bounded, *places_in_order(self.engine.packer.walker, nets.part("packer.walker"), cycle))
+            bounded = all_of(started == total, z3.ULE(started, self.engine.engine.dma.contexts))
+            return all_of(bounded, *places_in_order(self.engine.packer.walker, nets.part("packer.walker"), cycle))
 
         starts = nets.moves("instruction")
         taken, entry = nets.at("instruction__payload.bits"), nets.at("packing_queue.input__payload.bits")
-        queued = z3.And(
+        queued = all_of(
             nets.moves("packing_queue.input"),
             keeps_fields(self.formats, taken, restored(entry, self.engine.kept), is_packed),
             nets.at("packing_queue.input__payload.index") == nets.at("instruction__payload.index"),

@@ -14,6 +14,7 @@ import z3
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, WORD_BITS, FloatType, IntegerType, Rounding
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
+from tilewright.rtl.proof.logic import all_of
 
 WIDTH = 2 * MAX_INTEGER_BITS + 2
 """A value of a statement, shifted left by any count that the language allows, still fits with its sign."""
@@ -164,4 +165,4 @@ def nearest_code(x: z3.BitVecRef, n: z3.BitVecRef, to: FloatType) -> z3.BitVecRe
         binade = z3.If(size >= least, integer(doublings), binade)
     code = (binade << to.mantissa_bits) + rounded(size, n + binade, Rounding.EVEN)
     code = z3.If(code > to.greatest, integer(to.greatest), code)
-    return z3.If(z3.And(x < 0, code != 0), code + (1 << to.sign_bit), code)
+    return z3.If(all_of(x < 0, code != 0), code + (1 << to.sign_bit), code)

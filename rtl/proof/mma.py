@@ -17,6 +17,7 @@ from tilewright.rtl.arrays import array_names, factor_types, plain_type, weight_
 from tilewright.rtl.mma import MmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.in_flight import in_flight, in_flight_goals
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.meaning import as_integer, steps
 from tilewright.rtl.proof.nest import bank_of, in_one_bank, walker_claims
 from tilewright.rtl.proof.nest_ahead import checks, chip_walker_claims, in_order, walks
@@ -66,7 +67,7 @@ class _MatrixEngine:
     def rows_in_range(self, nets: SubmoduleNets, cycle: int) -> z3.BoolRef:
         row = self.row(nets, cycle)
         waits = z3.Implies(z3.Not(nets.holds("tiles.is_active", cycle)), row == 0)
-        return z3.And(z3.ULT(row, self.engine.engine.array.rows), waits)
+        return all_of(z3.ULT(row, self.engine.engine.array.rows), waits)
 
     def weight_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """Rows 0, 1, … of the tile at the walker's address, then the walker's next; over with the last one's last."""
@@ -75,16 +76,16 @@ class _MatrixEngine:
         wanted = tiles.part("walker").signed("address_w") + row
         reads, is_last_row = nets.holds("w__valid"), row == self.engine.engine.array.rows - 1
         counted = z3.If(is_last_row, number(0), row + 1)
-        is_bad = z3.And(tiles.holds("is_active"), z3.Not(in_one_bank(wanted, memory, 1)))
+        is_bad = all_of(tiles.holds("is_active"), z3.Not(in_one_bank(wanted, memory, 1)))
         given = [self.rows_in_range(nets, 0)]
-        walking = self.walking(nets, "tiles", z3.And(reads, is_last_row))
+        walking = self.walking(nets, "tiles", all_of(reads, is_last_row))
         return [
             Goal("reset", [nets.run.starts_from_reset()], self.rows_in_range(nets, 0)),
             Goal("rows", given, self.rows_in_range(nets, 1)),
             Goal("address", [*given, reads], nets.natural("w__address") == wanted),
-            Goal("inside", [*given, reads], z3.And(tiles.holds("is_active"), in_one_bank(wanted, memory, 1))),
+            Goal("inside", [*given, reads], all_of(tiles.holds("is_active"), in_one_bank(wanted, memory, 1))),
             Goal("next row", given, self.row(nets, 1) == z3.If(reads, counted, row)),
-            Goal("fault", [*given, tiles.holds("fault")], z3.And(is_bad, tiles.signed("fault_address") == wanted)),
+            Goal("fault", [*given, tiles.holds("fault")], all_of(is_bad, tiles.signed("fault_address") == wanted)),
             *walking.goals([]),
         ]
 
@@ -99,19 +100,19 @@ class _MatrixEngine:
         """The walker's block of activations until it is granted, then the next one; nothing of a bad iteration."""
         vectors, a = nets.part("vectors"), self.engine.activations
         walker, asks = vectors.part("walker"), nets.holds("a__valid")
-        good = z3.And(
+        good = all_of(
             in_one_bank(walker.signed("address_a"), self.memories[a.memory], a.block),
             self.in_bank_of_sums(walker, walker.signed("address_c")),
         )
-        issues = z3.And(asks, nets.holds("a__granted"))
+        issues = all_of(asks, nets.holds("a__granted"))
         known, given = self.knows_format(nets, 0), self.checks(nets)
         return [
             Goal("reset", [nets.run.starts_from_reset()], known),
             Goal("a format of its own", [known], self.knows_format(nets, 1)),
             Goal("address", [known, asks, *given], nets.natural("a__address") == walker.signed("address_a")),
-            Goal("inside", [known, asks, *given], z3.And(vectors.holds("is_active"), good)),
+            Goal("inside", [known, asks, *given], all_of(vectors.holds("is_active"), good)),
             Goal("issue", [], vectors.holds("issues") == issues),
-            Goal("fault", [known, *given, vectors.holds("fault")], z3.And(vectors.holds("is_active"), z3.Not(good))),
+            Goal("fault", [known, *given, vectors.holds("fault")], all_of(vectors.holds("is_active"), z3.Not(good))),
             *self.walking(nets, "vectors", issues).goals([]),
             *in_order(self.engine.vectors.walker, walker, partial(vectors.holds, "is_active")),
         ]
@@ -126,8 +127,8 @@ class _MatrixEngine:
         """
         vectors, tiles = nets.part("vectors"), nets.part("tiles")
         steps = range(1, MMA_WEIGHT_LEAD)
-        begins = z3.And(nets.holds("w__valid"), self.row(nets, 0) == 0)
-        first = z3.And(vectors.holds("issues"), vectors.part("walker").holds("is_first_tile"))
+        begins = all_of(nets.holds("w__valid"), self.row(nets, 0) == 0)
+        first = all_of(vectors.holds("issues"), vectors.part("walker").holds("is_first_tile"))
 
         def begun(cycle: int) -> z3.BitVecRef:
             total = one_if(vectors.holds("has_weights", cycle))
@@ -146,16 +147,16 @@ class _MatrixEngine:
             Goal("reset", [nets.run.starts_from_reset()], at_most_one(0)),
             Goal("at most one tile ahead", given, at_most_one(1)),
             Goal("count", given, begun(1) + one_if(first) == begun(0) + one_if(begins)),
-            Goal("lead", given, z3.And(entered, *passed)),
+            Goal("lead", given, all_of(entered, *passed)),
             Goal("has weights", [*given, first], vectors.holds("has_weights")),
         ]
 
     def orientation_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """The reader knows it of the instruction whose rows it reads, and the array gets it with each tile's row 0."""
         started, kept, read = nets.moves("instruction"), "tiles.transposes", self.engine.read
-        begins = z3.And(nets.holds("w__valid"), self.row(nets, 0) == 0)
+        begins = all_of(nets.holds("w__valid"), self.row(nets, 0) == 0)
         last_row = self.row(nets, 0) == self.engine.engine.array.rows - 1
-        done = z3.Or(z3.Not(nets.holds("tiles.is_active")), z3.And(nets.holds("w__valid"), last_row))
+        done = any_of(z3.Not(nets.holds("tiles.is_active")), all_of(nets.holds("w__valid"), last_row))
         return [
             *(
                 Goal(
@@ -196,7 +197,7 @@ class _MatrixEngine:
         vectors = nets.part("vectors")
         issues, first, writing = vectors.holds("issues"), self.chain[0], self.chain[-1]
         reading = self.chain[mma_read(self.engine.engine.array) - 1]
-        entered = z3.And(
+        entered = all_of(
             self.address(nets, first, 1) == vectors.part("walker").signed("address_c"),
             self.in_bank_of_sums(vectors.part("walker"), self.address(nets, first, 1)),
             self.writes_its_words(nets, first),
@@ -204,8 +205,8 @@ class _MatrixEngine:
             self.flag(nets, first, 1, 1) == vectors.holds("adds"),
         )
         works = z3.Not(nets.holds("halt"))
-        is_read = z3.And(nets.holds(f"is_{reading}"), self.flag(nets, reading, 1), works)
-        is_written = z3.And(nets.holds(f"is_{writing}"), works)
+        is_read = all_of(nets.holds(f"is_{reading}"), self.flag(nets, reading, 1), works)
+        is_written = all_of(nets.holds(f"is_{writing}"), works)
         return [
             Goal("issue", [], nets.holds(f"is_{first}", 1) == issues),
             Goal("what issues", [issues, self.knows_format(nets, 0), *self.checks(nets)], entered),
@@ -225,7 +226,7 @@ class _MatrixEngine:
         vectors, chain = nets.part("vectors"), self.chain
         known = partial(self.knows_taken_banks, nets)
         apart = partial(self.are_apart, nets)
-        reads_and_writes = z3.And(nets.holds("c_read__valid"), nets.holds("c_write__valid"))
+        reads_and_writes = all_of(nets.holds("c_read__valid"), nets.holds("c_write__valid"))
         read, written = (self.bank(nets.natural(f"{port}__address")) for port in ("c_read", "c_write"))
         is_in_memory = self.in_bank_of_sums(vectors.part("walker"), vectors.part("walker").signed("address_c"))
         given = [
@@ -236,9 +237,9 @@ class _MatrixEngine:
         ]
         pairs = list(zip(chain, chain[mma_sum(self.engine.engine.array) :], strict=False))
         return [
-            Goal("reset", [nets.run.starts_from_reset()], z3.And(known(0), *(apart(*pair, 0) for pair in pairs))),
+            Goal("reset", [nets.run.starts_from_reset()], all_of(known(0), *(apart(*pair, 0) for pair in pairs))),
             Goal("banks of earlier vectors", given, known(1)),
-            Goal("apart", [*given, *(apart(*pair, 0) for pair in pairs)], z3.And(*(apart(*pair, 1) for pair in pairs))),
+            Goal("apart", [*given, *(apart(*pair, 0) for pair in pairs)], all_of(*(apart(*pair, 1) for pair in pairs))),
             Goal("at once", [*(apart(*pair, 0) for pair in pairs), reads_and_writes], read != written),
         ]
 
@@ -254,27 +255,27 @@ class _MatrixEngine:
             if nets.has(bank):
                 known = nets.natural(bank, cycle) == self.bank(self.address(nets, at, cycle))
                 claims.append(z3.Implies(has_issued, known))
-        return z3.And(*claims)
+        return all_of(*claims)
 
     def are_apart(self, nets: SubmoduleNets, later: str, earlier: str, cycle: int) -> z3.BoolRef:
         """Not both on their way, the later one to add, to sums in one bank."""
         both = [nets.holds(f"is_{later}", cycle), nets.holds(f"is_{earlier}", cycle), self.flag(nets, later, 1, cycle)]
         later_bank, earlier_bank = (self.bank(self.address(nets, at, cycle)) for at in (later, earlier))
-        return z3.Not(z3.And(*both, later_bank == earlier_bank))
+        return z3.Not(all_of(*both, later_bank == earlier_bank))
 
     def of_each(self, walker: SubmoduleNets, claim: Callable[[InstructionFormat], z3.BoolRef]) -> z3.BoolRef:
         """What is claimed of the instruction that a walker has: each format has a number there, if it has several."""
         if len(self.engine.formats) == 1:
             return claim(self.engine.formats[0])
         numbers = enumerate(self.engine.formats)
-        return z3.And(*(z3.Implies(walker.natural("walk") == position, claim(each)) for position, each in numbers))
+        return all_of(*(z3.Implies(walker.natural("walk") == position, claim(each)) for position, each in numbers))
 
     def knows_format(self, nets: SubmoduleNets, cycle: int) -> z3.BoolRef:
         """The number that the walker of vectors has for its instruction is that of a format."""
         count, walker = len(self.engine.formats), nets.part("vectors").part("walker")
         if count == 1:
             return z3.BoolVal(True)
-        return z3.And(*(z3.ULT(walk, count) for walk in walks(self.engine.vectors.walker, walker, cycle)))
+        return all_of(*(z3.ULT(walk, count) for walk in walks(self.engine.vectors.walker, walker, cycle)))
 
     def in_bank_of_sums(self, walker: SubmoduleNets, address: z3.BitVecRef) -> z3.BoolRef:
         """Some bank holds all sums of the instruction's block."""
@@ -335,13 +336,13 @@ class _MatrixEngine:
             is_there = nets.holds(f"is_{before}")
             claims.append(nets.holds(f"is_{after}", 1) == is_there)
             claims.append(z3.Implies(is_there, nets.at(after, 1) == nets.at(before)))
-        return z3.And(*claims)
+        return all_of(*claims)
 
     def in_flight(self, nets: SubmoduleNets) -> z3.BoolRef:
         return in_flight(self.machine, nets, self.chain, 0)
 
     def adds(self, vectors: SubmoduleNets) -> z3.BoolRef:
-        return z3.Or(self.accumulates(vectors), z3.Not(vectors.part("walker").holds("is_first_reduce")))
+        return any_of(self.accumulates(vectors), z3.Not(vectors.part("walker").holds("is_first_reduce")))
 
     def accumulates(self, vectors: SubmoduleNets, cycle: int = 0) -> z3.BoolRef:
         return vectors.holds("accumulates", cycle) if vectors.has("accumulates") else z3.BoolVal(False)
@@ -361,7 +362,7 @@ class _MatrixEngine:
         """An instruction is in hand while its vectors issue, then while its last one is on its way to the write."""
 
         def in_hand(cycle: int) -> list[z3.BoolRef]:
-            last = [z3.And(nets.holds(f"is_{at}", cycle), self.flag(nets, at, 0, cycle)) for at in self.chain]
+            last = [all_of(nets.holds(f"is_{at}", cycle), self.flag(nets, at, 0, cycle)) for at in self.chain]
             return [nets.holds("vectors.is_active", cycle), *last]
 
         issued_last = nets.holds("vectors.issues_last")

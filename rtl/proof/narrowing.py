@@ -9,6 +9,7 @@ from tilewright.isa.language.narrowing import EVERYTHING, demands
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.timing import pipeline_nodes
+from tilewright.rtl.proof.logic import all_of
 from tilewright.rtl.proof.meaning import WIDTH, Meaning, integer, nearest
 from tilewright.rtl.proof.product import PRODUCT
 from tilewright.rtl.proof.result import Goal
@@ -95,4 +96,4 @@ def products(a: Interval, b: Interval) -> Interval:
 
 
 def within(value: z3.BitVecRef, interval: Interval) -> z3.BoolRef:
-    return z3.And(value >= integer(interval.low), value <= integer(interval.high))
+    return all_of(value >= integer(interval.low), value <= integer(interval.high))

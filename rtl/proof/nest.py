@@ -10,6 +10,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.templates.vector import PARTS, ROWS
 from tilewright.rtl.nest import FormatWalk, NestWalker
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.netlist import NetlistRun, SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if, signed
 from tilewright.rtl.proof.result import Claim, Goal, Subject
@@ -62,7 +63,7 @@ class _Nest:
 
     def carried(self, level: int) -> z3.BoolRef:
         """All loops inside are at their last index."""
-        return z3.And(*(self.remaining(inner, 0) == 0 for inner in range(level + 1, self.walker.depth)))
+        return all_of(*(self.remaining(inner, 0) == 0 for inner in range(level + 1, self.walker.depth)))
 
     def loop(self, walk: FormatWalk, level: int) -> Loop | None:
         """Shorter nests are aligned at the innermost loop."""
@@ -81,7 +82,7 @@ class _Nest:
             total = total + parts[level]
             if level in self.origins(slot):
                 claims.append(self.nets.at(f"{slot}_origin_{level}", cycle) == total)
-        return z3.And(*claims, self.nets.at(f"address_{slot}", cycle) == total)
+        return all_of(*claims, self.nets.at(f"address_{slot}", cycle) == total)
 
     # -- a step ------------------------------------------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ class _Nest:
                 claims.append(self.nets.holds(f"is_first_{level}", cycle) == (remaining == last))
             if self.nets.has(f"is_last_{level}"):
                 claims.append(self.nets.holds(f"is_last_{level}", cycle) == (remaining == 0))
-        return z3.And(*claims)
+        return all_of(*claims)
 
     def step_goals(self) -> list[Goal]:
         given = self.is_stepping()
@@ -122,7 +123,7 @@ class _Nest:
         for slot in self.walker.slots:
             names += [f"{slot}_origin_{level}" for level in self.origins(slot)] + [f"address_{slot}"]
             names += [f"{slot}_stride_{level}" for level in self.levels if self.walker.strides_at(slot, level)]
-        return z3.And(*(self.nets.at(name, 1) == self.nets.at(name, 0) for name in names))
+        return all_of(*(self.nets.at(name, 1) == self.nets.at(name, 0) for name in names))
 
     def address_goals(self, slot: str, given: list[z3.BoolRef]) -> list[Goal]:
         """One for each loop that may be the one that moves on: all inside it are at their last index, it is not.
@@ -146,7 +147,7 @@ class _Nest:
             ]
             case = [*given, self.carried(moving), self.remaining(moving, 0) != 0]
             kept = [self.stride(slot, level, 1) == self.stride(slot, level, 0) for level in self.levels]
-            then = z3.And(self.addresses_are_sums(slot, base, after, 1), *kept)
+            then = all_of(self.addresses_are_sums(slot, base, after, 1), *kept)
             goals.append(Goal(f"address of {slot}, loop {moving}", case, then))
         return goals
 
@@ -156,8 +157,8 @@ class _Nest:
         for group, names in walk.groups.items():
             loops = [level for level in self.levels if (loop := self.loop(walk, level)) and loop.name in names]
             ends = {
-                "first": z3.And(*(self.remaining(level, 0) == self.last_index(level, 0) for level in loops)),
-                "last": z3.And(*(self.remaining(level, 0) == 0 for level in loops)),
+                "first": all_of(*(self.remaining(level, 0) == self.last_index(level, 0) for level in loops)),
+                "last": all_of(*(self.remaining(level, 0) == 0 for level in loops)),
             }
             given = [self.bounds(0), self.is_walk(position)]
             for end, wanted in ends.items():
@@ -215,7 +216,7 @@ class _Nest:
                     step = _extended(self.field(walk, f"{operand.name}.{loop.name}"), width)
                 claims.append(self.stride(slot, level, 1) == step)
         opcode = self.field(walk, OPCODE) == format_.opcode
-        return Goal(f"start of {format_.mnemonic}", [self.nets.holds("start"), opcode], z3.And(*claims))
+        return Goal(f"start of {format_.mnemonic}", [self.nets.holds("start"), opcode], all_of(*claims))
 
     def trips(self, walk: FormatWalk, loop: Loop, bits: int) -> z3.BitVecRef:
         """The field that says how often a loop runs, less one; of a loop without one, that number in so many bits."""
@@ -252,7 +253,7 @@ class _Nest:
         """An address is one of the largest memory in a slot; in DRAM, no region is larger than offsets can tell."""
         bits = max(self.address_bits(walk.operands[slot].memory) for walk in self.walker.walks if slot in walk.operands)
         value = self.nets.signed(register, cycle)
-        return z3.And(value >= 0, value < number(1 << bits))
+        return all_of(value >= 0, value < number(1 << bits))
 
     def address_bits(self, memory: str) -> int:
         machine = self.walker.machine
@@ -261,8 +262,8 @@ class _Nest:
     def origins_inside(self, slot: str, cycle: int) -> z3.BoolRef:
         names = [f"{slot}_origin_{level}" for level in self.origins(slot)]
         current = self.nets.at(f"address_{slot}", cycle)
-        return z3.And(
-            *(z3.Or(self.is_inside(slot, name, cycle), self.nets.at(name, cycle) == current) for name in names)
+        return all_of(
+            *(any_of(self.is_inside(slot, name, cycle), self.nets.at(name, cycle) == current) for name in names)
         )
 
     def check_goal(self, position: int, walk: FormatWalk) -> Goal:
@@ -277,18 +278,18 @@ class _Nest:
                 is_bad = z3.Not(in_one_bank(self.nets.signed(f"address_{slot}"), memory, operand.block))
             if self.nets.has(f"is_bad_{slot}"):
                 claims.append(self.nets.holds(f"is_bad_{slot}") == is_bad)
-            fault, address = z3.Or(fault, is_bad), z3.If(is_bad, self.nets.signed(f"address_{slot}"), address)
+            fault, address = any_of(fault, is_bad), z3.If(is_bad, self.nets.signed(f"address_{slot}"), address)
         claims.append(self.nets.holds("fault") == fault)
         if self.nets.has("fault_address"):  # an iteration that waits in registers has it worked out there
             claims.append(z3.Implies(fault, self.nets.signed("fault_address") == address))
-        return Goal(f"check of {walk.format.mnemonic}", [self.is_walk(position)], z3.And(*claims))
+        return Goal(f"check of {walk.format.mnemonic}", [self.is_walk(position)], all_of(*claims))
 
 
 def in_one_bank(address: z3.BitVecRef, memory: Memory, block: int) -> z3.BoolRef:
     """Some bank holds all words of a block."""
     size = memory.stretch_words
     banks = range(memory.stretches)
-    return z3.Or(*(z3.And(address >= bank * size, address + block <= (bank + 1) * size) for bank in banks))
+    return any_of(*(all_of(address >= bank * size, address + block <= (bank + 1) * size) for bank in banks))
 
 
 def bank_of(address: z3.BitVecRef, memory: Memory) -> z3.BitVecRef:

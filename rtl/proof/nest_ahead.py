@@ -11,6 +11,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 from tilewright.rtl.nest import FormatWalk, NestWalker
 from tilewright.rtl.nest_ahead import ChipWalker, NestAhead
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import NetlistRun, SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number, one_if
@@ -84,18 +85,18 @@ class _Ahead:
         valid, second, step, gives = (nets.holds(name) for name in ("valid", "has_second", "step", "gives"))
         given = [self.is_filled_in_order(0), z3.Implies(step, valid)]
         waiting = self.is_walking(0)
-        leaves, ends = z3.Or(step, z3.Not(valid)), z3.And(gives, walker.holds("last"))
+        leaves, ends = any_of(step, z3.Not(valid)), all_of(gives, walker.holds("last"))
         held = [one_if(valid) + one_if(second), one_if(nets.holds("valid", 1)) + one_if(nets.holds("has_second", 1))]
-        takes = z3.And(walker.holds("start") == nets.holds("start"), walker.at("bits") == nets.at("bits"))
+        takes = all_of(walker.holds("start") == nets.holds("start"), walker.at("bits") == nets.at("bits"))
         return [
-            Goal("reset", [nets.run.starts_from_reset()], z3.And(self.is_filled_in_order(0), z3.Not(valid))),
+            Goal("reset", [nets.run.starts_from_reset()], all_of(self.is_filled_in_order(0), z3.Not(valid))),
             Goal("order of places", given, self.is_filled_in_order(1)),
             Goal("none lost, none twice", given, held[1] + one_if(step) == held[0] + one_if(gives)),
             Goal("take", [], takes),
             Goal("walker goes on", [], walker.holds("step") == gives),
-            Goal("as registered", [], gives == z3.And(waiting, z3.Not(second))),
-            Goal("ready", [], nets.holds("ready") == z3.Or(z3.Not(waiting), ends)),
-            Goal("walks", [], self.is_walking(1) == z3.Or(nets.holds("start"), z3.And(waiting, z3.Not(ends)))),
+            Goal("as registered", [], gives == all_of(waiting, z3.Not(second))),
+            Goal("ready", [], nets.holds("ready") == any_of(z3.Not(waiting), ends)),
+            Goal("walks", [], self.is_walking(1) == any_of(nets.holds("start"), all_of(waiting, z3.Not(ends)))),
             Goal("stays", [*given, z3.Not(leaves)], self.same("current", 1, "current", 0)),
             Goal("from the second place", [*given, leaves, second], self.same("current", 1, "second", 0)),
             Goal("at once", [*given, leaves, z3.Not(second)], self.same("current", 1, "found", 0)),
@@ -115,9 +116,9 @@ class _Ahead:
         valid, second = (self.nets.holds(name, cycle) for name in ("valid", "has_second"))
         walking = self.is_walking(cycle)
         is_last = {place: self.nets.holds(self.net(place, "last"), cycle) for place in PLACES}
-        return z3.And(
-            is_active(cycle) == z3.Or(valid, second, walking),
-            z3.Implies(valid, is_last["current"] == z3.Not(z3.Or(second, walking))),
+        return all_of(
+            is_active(cycle) == any_of(valid, second, walking),
+            z3.Implies(valid, is_last["current"] == z3.Not(any_of(second, walking))),
             z3.Implies(second, is_last["second"] == z3.Not(walking)),
         )
 
@@ -129,26 +130,26 @@ class _Ahead:
         """All that a place has, and is looked at, is what another had."""
         pairs = [(self.net(to, name), self.net(of, name)) for name in self.ahead.kept]
         known = [pair for pair in pairs if all(map(self.nets.has, pair))]
-        return z3.And(*(self.nets.at(new, later) == self.nets.at(old, cycle) for new, old in known))
+        return all_of(*(self.nets.at(new, later) == self.nets.at(old, cycle) for new, old in known))
 
     def are_checked(self, cycle: int) -> z3.BoolRef:
         there = {"current": self.nets.holds("valid", cycle), "second": self.nets.holds("has_second", cycle)}
-        return z3.And(*(z3.Implies(there[place], self.is_checked(place, cycle)) for place in PLACES))
+        return all_of(*(z3.Implies(there[place], self.is_checked(place, cycle)) for place in PLACES))
 
     def is_checked(self, place: str, cycle: int) -> z3.BoolRef:
         """A slot is bad exactly if its block is not inside one bank, and the fault says whether any is."""
         claims = []
         for position, walk in enumerate(self.ahead.walks):
             bad = {slot: self.is_bad(walk, slot, place, cycle) for slot in self.ahead.slots}
-            says = [self.nets.holds(self.net(place, "fault"), cycle) == z3.Or(*bad.values())]
+            says = [self.nets.holds(self.net(place, "fault"), cycle) == any_of(*bad.values())]
             for slot, is_bad in bad.items():
                 if self.nets.has(name := self.net(place, f"is_bad_{slot}")):
                     says.append(self.nets.holds(name, cycle) == is_bad)
             is_walk = z3.BoolVal(True)
             if len(self.ahead.walks) > 1:
                 is_walk = self.nets.natural(self.net(place, "walk"), cycle) == number(position)
-            claims.append(z3.Implies(is_walk, z3.And(*says)))
-        return z3.And(*claims)
+            claims.append(z3.Implies(is_walk, all_of(*says)))
+        return all_of(*claims)
 
     def is_bad(self, walk: FormatWalk, slot: str, place: str, cycle: int) -> z3.BoolRef:
         operand = walk.operands.get(slot)

@@ -9,6 +9,7 @@ from itertools import pairwise
 import z3
 from amaranth.lib import wiring
 
+from tilewright.rtl.proof.logic import all_of
 from tilewright.rtl.proof.numbers import natural, signed
 from tilewright.rtl.yosys import TOP, run_yosys
 
@@ -248,7 +249,7 @@ class SubmoduleNets:
 
     def moves(self, stream: str, cycle: int = 0) -> z3.BoolRef:
         """A payload goes over a stream."""
-        return z3.And(self.holds(f"{stream}__valid", cycle), self.holds(f"{stream}__ready", cycle))
+        return all_of(self.holds(f"{stream}__valid", cycle), self.holds(f"{stream}__ready", cycle))
 
     def natural(self, name: str, cycle: int = 0) -> z3.BitVecRef:
         return natural(self.at(name, cycle))

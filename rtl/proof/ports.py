@@ -16,6 +16,7 @@ from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.memory import BankedMemory, Requester
 from tilewright.rtl.ports import MemoryPort, built_memory, read_ports, write_ports
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.nest import bank_of
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
 from tilewright.rtl.proof.numbers import number
@@ -90,7 +91,7 @@ def _turn_goals(count: int, privileged: int, nets: SubmoduleNets) -> list[Goal]:
         return z3.If(z3.UGT(number(turn), last(cycle)), behind, behind + sharing)
 
     grants, requests = nets.at("grants"), nets.at("requests")
-    favoured = z3.Or(*(asks(position) for position in range(privileged)))
+    favoured = any_of(*(asks(position) for position in range(privileged)))
     bound = [z3.ULT(last(0), max(1, sharing))]
     goals = [
         Goal("reset", [nets.run.starts_from_reset()], last(0) == max(0, sharing - 1)),
@@ -135,13 +136,13 @@ class _Ports:
     def is_at(self, nets: SubmoduleNets, port: str, bank: int) -> z3.BoolRef:
         """A port asks for words of a bank."""
         address, size = nets.natural(f"{port}__address"), self.memory.bank_depth
-        inside = z3.And(z3.ULE(number(bank * size), address), z3.ULT(address, (bank + 1) * size))
+        inside = all_of(z3.ULE(number(bank * size), address), z3.ULT(address, (bank + 1) * size))
         if self.memory.is_interleaved:
             inside = bank_of(address, self.memory) == bank
-        return z3.And(nets.holds(f"{port}__valid"), z3.Not(nets.holds("halt")), inside)
+        return all_of(nets.holds(f"{port}__valid"), z3.Not(nets.holds("halt")), inside)
 
     def grants(self, nets: SubmoduleNets, port: str, bank: int) -> z3.BoolRef:
-        return z3.And(nets.holds(f"{port}__granted"), self.is_at(nets, port, bank))
+        return all_of(nets.holds(f"{port}__granted"), self.is_at(nets, port, bank))
 
     def given(self, nets: SubmoduleNets, ports: Sequence[str]) -> list[z3.BoolRef]:
         """Addresses are in the memory, and the arbiters' turns in their range, as is proved of arbiters."""
@@ -171,11 +172,11 @@ class _Ports:
         given = self.given(nets, ports)
         asks = [self.is_at(nets, port, bank) for port in ports]
         granted = [self.grants(nets, port, bank) for port in ports]
-        pairs = [z3.And(a, b) for i, a in enumerate(granted) for b in granted[:i]]
-        nowhere = z3.And(*(z3.Implies(nets.holds(f"{port}__granted"), nets.holds(f"{port}__valid")) for port in ports))
+        pairs = [all_of(a, b) for i, a in enumerate(granted) for b in granted[:i]]
+        nowhere = all_of(*(z3.Implies(nets.holds(f"{port}__granted"), nets.holds(f"{port}__valid")) for port in ports))
         return [
-            Goal("at most one", given, z3.Not(z3.Or(*pairs))),
-            Goal("somebody", [*given, z3.Or(*asks)], z3.Or(*granted)),
+            Goal("at most one", given, z3.Not(any_of(*pairs))),
+            Goal("somebody", [*given, any_of(*asks)], any_of(*granted)),
             Goal("only who asks", given, nowhere),
         ]
 
@@ -187,7 +188,7 @@ class _Ports:
         for bank in range(self.memory.banks):
             goals += self.turn_goals(nets, self.all_ports, bank)
             unit = nets.part(f"bank{bank}")
-            both = z3.And(unit.holds("read"), unit.at("write_words") != 0)
+            both = all_of(unit.holds("read"), unit.at("write_words") != 0)
             goals.append(Goal("read or write", given, z3.Not(both)))
             for position, port in enumerate(first):
                 before = [z3.Not(self.is_at(nets, other, bank)) for other in first[:position]]
@@ -211,7 +212,7 @@ class _Ports:
             for port in ports:
                 data, comes = nets.at(f"{port}__data", read), unit.at("read_data", read - self.pipeline.select)
                 same = data == z3.Extract(data.size() - 1, 0, comes)
-                served = z3.And(unit.holds("read"), unit.natural("read_first") == self.place(nets, port, bank), same)
+                served = all_of(unit.holds("read"), unit.natural("read_first") == self.place(nets, port, bank), same)
                 goals.append(Goal("word", [*given, self.grants(nets, port, bank)], served))
         return goals
 
@@ -228,11 +229,11 @@ class _Ports:
         for bank in range(self.memory.banks):
             goals += [] if self.memory.has_one_port else self.turn_goals(nets, ports, bank)
             unit = nets.part(f"bank{bank}")
-            nobody = z3.Not(z3.Or(*(self.grants(nets, port, bank) for port in ports)))
+            nobody = z3.Not(any_of(*(self.grants(nets, port, bank) for port in ports)))
             goals.append(Goal("nothing", [*given, nobody], unit.at("write_words") == 0))
             for writer, port in zip(self.writes, ports, strict=True):
                 data = nets.at(f"{port}__data")
-                served = z3.And(
+                served = all_of(
                     self.written(nets, writer, port, unit),
                     unit.natural("write_first") == self.place(nets, port, bank),
                     data == z3.Extract(data.size() - 1, 0, unit.at("write_data")),

@@ -14,6 +14,7 @@ from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.dispatch import Dispatch, instruction_queue, queue_bits
 from tilewright.rtl.fifo import BlockFifo, Fifo, ShownFifo, queue
 from tilewright.rtl.proof.kept import keeps_fields, restored
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 
@@ -140,17 +141,17 @@ class _Queue:
         else:
             is_shown = self.pointer("$/entries$rdreg[0]$q", cycle) == head
         inside = [z3.ULE(level, self.depth), z3.ULT(head, self.depth), z3.ULT(tail, self.depth)]
-        return z3.And(*inside, tail == self.wrapped(head + level), z3.Implies(level != 0, is_shown))
+        return all_of(*inside, tail == self.wrapped(head + level), z3.Implies(level != 0, is_shown))
 
     def goals(self) -> list[Goal]:
         given, place = [self.invariant(0)], z3.BitVec("place", WIDTH)
-        is_put = z3.And(self.run.holds("input__valid", 0), self.run.holds("input__ready", 0))
-        is_taken = z3.And(self.run.holds("output__valid", 0), self.run.holds("output__ready", 0))
+        is_put = all_of(self.run.holds("input__valid", 0), self.run.holds("input__ready", 0))
+        is_taken = all_of(self.run.holds("output__valid", 0), self.run.holds("output__ready", 0))
         left = self.level(0) - bit(is_taken)
         offered, given_entry = self.run.at("output__payload", 0), self.run.at("input__payload", 0)
         kept = self.entry(place, 1) == self.entry(place + bit(is_taken), 0)
         return [
-            Goal("reset", [self.run.starts_from_reset()], z3.And(self.invariant(0), self.level(0) == 0)),
+            Goal("reset", [self.run.starts_from_reset()], all_of(self.invariant(0), self.level(0) == 0)),
             Goal("ready", given, self.run.holds("input__ready", 0) == z3.ULT(self.level(0), self.depth)),
             Goal("valid", given, self.run.holds("output__valid", 0) == (self.level(0) != 0)),
             Goal("level", given, self.level(1) == left + bit(is_put)),
@@ -190,11 +191,11 @@ class _Dispatch:
         return self.run.holds(f"instructions__{engine.number}__valid", 0)
 
     def starts(self, engine: Engine) -> z3.BoolRef:
-        return z3.And(self.is_offered(engine), self.run.holds(f"instructions__{engine.number}__ready", 0))
+        return all_of(self.is_offered(engine), self.run.holds(f"instructions__{engine.number}__ready", 0))
 
     def put(self, engine: Engine) -> z3.BoolRef:
         queue = f"{engine}_queue.input"
-        return z3.And(self.run.holds(f"{queue}__valid", 0), self.run.holds(f"{queue}__ready", 0))
+        return all_of(self.run.holds(f"{queue}__valid", 0), self.run.holds(f"{queue}__ready", 0))
 
     def start_goals(self) -> list[Goal]:
         return [goal for engine in self.engines for goal in self.start_goals_of(engine)]
@@ -204,17 +205,17 @@ class _Dispatch:
         head = self.run.at(f"instructions__{engine.number}__payload.bits", 0)
         ended = [z3.UGE(self.count(other, "completed"), self.field(head, f"wait.{other}")) for other in self.engines]
         present, halt = self.run.holds(f"{engine}_queue.output__valid", 0), self.run.holds("halt", 0)
-        is_taken = z3.And(present, self.run.holds(f"{engine}_queue.output__ready", 0))
+        is_taken = all_of(present, self.run.holds(f"{engine}_queue.output__ready", 0))
         kept, oldest = queue_bits(self.machine, engine), f"{engine}_queue.output__payload"
         same = [
             head == restored(self.run.at(f"{oldest}.bits", 0), kept),
             self.run.at(f"instructions__{engine.number}__payload.index", 0) == self.run.at(f"{oldest}.index", 0),
         ]
         return [
-            Goal(f"waits of {engine}", [self.starts(engine)], z3.And(*ended)),
-            Goal(f"offer of {engine}", [], self.is_offered(engine) == z3.And(present, z3.Not(halt), *ended)),
+            Goal(f"waits of {engine}", [self.starts(engine)], all_of(*ended)),
+            Goal(f"offer of {engine}", [], self.is_offered(engine) == all_of(present, z3.Not(halt), *ended)),
             Goal(f"take of {engine}", [], is_taken == self.starts(engine)),
-            Goal(f"payload of {engine}", [], z3.And(*same)),
+            Goal(f"payload of {engine}", [], all_of(*same)),
         ]
 
     def invariant(self, cycle: int) -> z3.BoolRef:
@@ -226,7 +227,7 @@ class _Dispatch:
                 z3.ULE(level, dispatched),
                 z3.ULE(self.count(engine, "completed", cycle), self.started(engine, cycle)),
             ]
-        return z3.And(*claims)
+        return all_of(*claims)
 
     def assumptions(self) -> list[z3.BoolRef]:
         """No engine retires more than it started, and no program has more instructions of an engine than it may."""
@@ -240,7 +241,7 @@ class _Dispatch:
 
     def counts(self) -> list[Goal]:
         given = [self.invariant(0), *self.assumptions()]
-        empty = z3.And(*(self.level(engine) == 0 for engine in self.engines))
+        empty = all_of(*(self.level(engine) == 0 for engine in self.engines))
         goals = [
             Goal("reset", [self.run.starts_from_reset()], self.invariant(0)),
             Goal("invariant", given, self.invariant(1)),
@@ -257,20 +258,20 @@ class _Dispatch:
                 self.count(engine, "dispatched", 1) == self.count(engine, "dispatched") + bit(puts),
                 self.started(engine, 1) == self.started(engine) + bit(starts),
             ]
-            goals.append(Goal(f"steps of {engine}", given, z3.And(*steps)))
+            goals.append(Goal(f"steps of {engine}", given, all_of(*steps)))
         return goals
 
     def push_goals(self) -> list[Goal]:
         """An instruction is a fault of the first kind that applies, or goes to its engine's queue and no other."""
         bits = self.run.at("assembler.output__payload.bits", 0)
-        is_full = z3.And(self.run.holds("assembler.output__valid", 0), z3.Not(self.run.holds("halt", 0)))
+        is_full = all_of(self.run.holds("assembler.output__valid", 0), z3.Not(self.run.holds("halt", 0)))
         is_error = z3.Not(self.run.holds("assembler.is_whole", 0))  # as the assembler says it: rtl/proof/assembler.py
         waits = [self.field(bits, f"wait.{other}") for other in self.engines]
         is_above = [
             z3.UGT(wait, self.count(other, "dispatched")) for other, wait in zip(self.engines, waits, strict=True)
         ]
         is_known = self.is_one_of(bits, [format.opcode for format in self.machine.formats.values()])
-        is_fault = z3.And(is_full, z3.Or(is_error, z3.Not(is_known), *is_above))
+        is_fault = all_of(is_full, any_of(is_error, z3.Not(is_known), *is_above))
         code, address = self.wanted_fault(bits, is_error, is_known, list(zip(is_above, waits, strict=True)))
         shown, given = self.run.holds("fault__valid", self.machine.pipeline.halt), [is_fault]
         goals = [
@@ -280,14 +281,14 @@ class _Dispatch:
         ]
         for engine in self.engines:
             opcodes = [format.opcode for format in self.machine.formats_of(engine)]
-            pushed = z3.And(is_full, z3.Not(is_fault), self.is_one_of(bits, opcodes))
+            pushed = all_of(is_full, z3.Not(is_fault), self.is_one_of(bits, opcodes))
             queue = f"{engine}_queue.input__"
             goals.append(Goal(f"push to {engine}", [], self.run.holds(f"{queue}valid", 0) == pushed))
             entry = restored(self.run.at(f"{queue}payload.bits", 0), queue_bits(self.machine, engine))
             kept = keeps_fields(self.machine.formats_of(engine), bits, entry)
             goals.append(Goal(f"fields to {engine}", [pushed], kept))
         taken = self.run.holds("assembler.output__ready", 0)
-        goals.append(Goal("taken", [is_full], taken == z3.Or(*(self.put(engine) for engine in self.engines))))
+        goals.append(Goal("taken", [is_full], taken == any_of(*(self.put(engine) for engine in self.engines))))
         return goals
 
     def wanted_fault(
@@ -310,4 +311,4 @@ class _Dispatch:
         return z3.Extract(WIDTH - 1, 0, address)
 
     def is_one_of(self, bits: z3.BitVecRef, opcodes: Sequence[int]) -> z3.BoolRef:
-        return z3.Or(*(self.field(bits, OPCODE) == opcode for opcode in opcodes))
+        return any_of(*(self.field(bits, OPCODE) == opcode for opcode in opcodes))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import z3
 
 from tilewright.rtl.proof.engine import owed_goals
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.netlist import SubmoduleNets
 from tilewright.rtl.proof.numbers import number, one_if
 from tilewright.rtl.proof.result import Goal
@@ -22,12 +23,12 @@ def retire_goals(contexts: int, nets: SubmoduleNets) -> list[Goal]:
     ring, slots = _Ring(nets, nets.part("responses"), contexts), range(contexts)
     active, answers = nets.holds("bursts.is_active"), nets.holds("bvalid")
     starts, steps = nets.moves("instruction"), nets.holds("step")
-    ends = z3.And(steps, nets.holds("bursts.is_last"))
-    active_next = z3.Or(starts, z3.And(active, z3.Not(ends)))  # as rtl/proof/bursts.py proves
+    ends = all_of(steps, nets.holds("bursts.is_last"))
+    active_next = any_of(starts, all_of(active, z3.Not(ends)))  # as rtl/proof/bursts.py proves
     most = (1 << PENDING_BITS) - 1
     assumed = [
         z3.Not(nets.holds("halt")),
-        z3.Implies(answers, z3.Or(*(ring.pending(slot, 0) != 0 for slot in slots))),
+        z3.Implies(answers, any_of(*(ring.pending(slot, 0) != 0 for slot in slots))),
         *(z3.ULT(ring.pending(slot, 0), most) for slot in slots),
     ]
     given = [ring.invariant(0, active), *assumed]
@@ -36,8 +37,8 @@ def retire_goals(contexts: int, nets: SubmoduleNets) -> list[Goal]:
     return [
         Goal("reset", [nets.run.starts_from_reset()], ring.invariant(0, z3.BoolVal(False))),
         Goal("contexts", given, ring.invariant(1, active_next)),
-        Goal("an answer is the oldest's", given, z3.And(*(ring.answered(slot, steps, answers) for slot in slots))),
-        Goal("with the last answer", [*given, retires], z3.And(answers, *last)),
+        Goal("an answer is the oldest's", given, all_of(*(ring.answered(slot, steps, answers) for slot in slots))),
+        Goal("with the last answer", [*given, retires], all_of(answers, *last)),
         *owed_goals(nets, lambda cycle: [ring.started(cycle)], given),
     ]
 
@@ -80,13 +81,13 @@ class _Ring:
             is_newest = self.newest(cycle) == slot
             claims += [
                 z3.Implies(z3.Not(used), pending == 0),
-                z3.Implies(used, done == z3.Not(z3.And(is_newest, active))),
-                z3.Implies(z3.And(used, done), pending != 0),
+                z3.Implies(used, done == z3.Not(all_of(is_newest, active))),
+                z3.Implies(all_of(used, done), pending != 0),
             ]
-        return z3.And(*claims, z3.Implies(active, started != 0))
+        return all_of(*claims, z3.Implies(active, started != 0))
 
     def answered(self, slot: int, steps: z3.BoolRef, answers: z3.BoolRef) -> z3.BoolRef:
         """A burst that is addressed counts for the newest, an answer for the oldest, which has asked for it."""
-        joins, leaves = z3.And(steps, self.newest(0) == slot), z3.And(answers, self.oldest(0) == slot)
+        joins, leaves = all_of(steps, self.newest(0) == slot), all_of(answers, self.oldest(0) == slot)
         counted = self.pending(slot, 1) + one_if(leaves) == self.pending(slot, 0) + one_if(joins)
-        return z3.And(counted, z3.Implies(leaves, self.pending(slot, 0) != 0))
+        return all_of(counted, z3.Implies(leaves, self.pending(slot, 0) != 0))

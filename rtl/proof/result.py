@@ -10,6 +10,7 @@ from functools import partial
 import z3
 
 from tilewright.rtl.proof.netlist import NetlistRun, SymbolicNetlist
+from tilewright.rtl.proof.solver import values_of
 
 TIMEOUT_SECONDS = 300
 """The most seconds for one question to the solver. A proof that takes longer has failed."""
@@ -68,14 +69,11 @@ def prove(claim: str, method: str, goals: Callable[[], Sequence[Goal]]) -> Proof
 
 def refute(goal: Goal) -> str:
     """A counterexample in words, or nothing when there is none."""
-    solver = z3.SolverFor("QF_UFBV")
-    solver.set("timeout", 1000 * TIMEOUT_SECONDS)
-    solver.add(*goal.given, z3.Not(goal.then))
-    match solver.check():
-        case z3.unsat:
-            return ""
-        case z3.sat:
-            model = solver.model()
-            values = sorted(f"{d.name()} = {model[d]}" for d in model.decls() if d.arity() == 0)
-            return f"{goal.name}: false, for example with {', '.join(values)[:400]}"
-    return f"{goal.name}: no answer in {TIMEOUT_SECONDS} seconds"
+    try:
+        values = values_of([*goal.given, z3.Not(goal.then)], TIMEOUT_SECONDS)
+    except TimeoutError:
+        return f"{goal.name}: no answer in {TIMEOUT_SECONDS} seconds"
+    if values is None:
+        return ""
+    example = ", ".join(f"{name} = {value}" for name, value in sorted(values.items()))
+    return f"{goal.name}: false, for example with {example[:400]}"

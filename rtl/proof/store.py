@@ -14,6 +14,7 @@ from tilewright.rtl.nest_ahead import NestAhead
 from tilewright.rtl.proof.bytes import byte, cursor_goals
 from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole
+from tilewright.rtl.proof.logic import all_of, any_of
 from tilewright.rtl.proof.nest import in_one_bank
 from tilewright.rtl.proof.nest_ahead import checks, chip_walker_claims, in_order
 from tilewright.rtl.proof.netlist import SubmoduleNets, netlist
@@ -55,7 +56,7 @@ class _StoreEngine(DmaEngine):
     def is_from(self, nets: SubmoduleNets, name: str, memory: str) -> z3.BoolRef:
         """The instruction whose format is in a net reads this memory."""
         positions = [position for position, format in enumerate(self.formats) if chip_operand(format).memory == memory]
-        return z3.Or(*(self.is_format(nets, name, position) for position in positions))
+        return any_of(*(self.is_format(nets, name, position) for position in positions))
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
@@ -68,10 +69,10 @@ class _StoreEngine(DmaEngine):
         for name in self.engine.memories:
             port, memory = f"read_{name}", self.machine.memories[name]
             asks, address = nets.holds(f"{port}__valid"), nets.natural(f"{port}__address")
-            granted = z3.Or(granted, z3.And(asks, nets.holds(f"{port}__granted")))
-            of_memory = z3.And(reader.holds("is_active"), self.is_from(nets, "reader.walker.walk", name))
+            granted = any_of(granted, all_of(asks, nets.holds(f"{port}__granted")))
+            of_memory = all_of(reader.holds("is_active"), self.is_from(nets, "reader.walker.walk", name))
             goals += [
-                Goal(f"address of {name}", [*given, asks], z3.And(address == walker.signed("address_word"), of_memory)),
+                Goal(f"address of {name}", [*given, asks], all_of(address == walker.signed("address_word"), of_memory)),
                 Goal(f"inside {name}", [*given, asks], in_one_bank(walker.signed("address_word"), memory, 1)),
                 Goal(
                     f"data of {name}", [self.is_from(nets, "reader.format_granted", name)], self.data_comes(nets, name)
@@ -82,12 +83,12 @@ class _StoreEngine(DmaEngine):
         place, is_end = self.place(nets), z3.BoolVal(False)
         for position in range(len(self.formats)):
             ends = place == self.parts(position) - 1
-            is_end = z3.Or(is_end, z3.And(self.is_format(nets, "reader.walker.walk", position), ends))
+            is_end = any_of(is_end, all_of(self.is_format(nets, "reader.walker.walk", position), ends))
         following = z3.If(granted, z3.If(is_end, number(0), place + 1), place)
         walking = Walking(
             nets.moves("instruction"),
             nets.at("instruction__payload.bits"),
-            z3.And(granted, is_end),
+            all_of(granted, is_end),
             walker,
             partial(reader.holds, "is_active"),
         )
@@ -100,7 +101,7 @@ class _StoreEngine(DmaEngine):
             Goal("parts in order", [self.is_inside(nets)], self.place(nets, 1) == following),
             Goal("part", [], self.place(nets, comes, "place_granted") == place),
             Goal("data follow", [], reader.holds("parts.input__valid", comes) == granted),
-            Goal("fault", [fault], z3.And(reader.holds("is_active"), walker.holds("fault"), z3.Not(granted))),
+            Goal("fault", [fault], all_of(reader.holds("is_active"), walker.holds("fault"), z3.Not(granted))),
             *walking.goals([]),
             *in_order(self.engine.reader.walker, walker, partial(reader.holds, "is_active")),
         ]
@@ -116,11 +117,11 @@ class _StoreEngine(DmaEngine):
             for place in range(self.parts(position)):
                 end = min((place + 1) * bus, moved_word_bytes(format, self.machine))
                 given = self.is_format(nets, "reader.format_granted", position)
-                given = z3.And(given, self.place(nets, name="place_granted") == place)
+                given = all_of(given, self.place(nets, name="place_granted") == place)
                 cut = z3.Extract(8 * end - 1, 8 * place * bus, data)
-                same = z3.And(z3.Extract(cut.size() - 1, 0, part) == cut, size == end - place * bus)
+                same = all_of(z3.Extract(cut.size() - 1, 0, part) == cut, size == end - place * bus)
                 claims.append(z3.Implies(given, same))
-        return z3.And(*claims)
+        return all_of(*claims)
 
     def room_goals(self, nets: SubmoduleNets) -> list[Goal]:
         """Parts read or being read and not moved on are those in the queue and those that come now or later."""
@@ -131,7 +132,7 @@ class _StoreEngine(DmaEngine):
             coming = one_if(parts.holds("input__valid", cycle))
             for later in range(1, memory_read(self.machine.pipeline)):
                 coming = coming + one_if(nets.holds(f"reader.granted_{later}", cycle))
-            return z3.And(held == parts.natural("level", cycle) + coming, z3.ULE(held, self.flight.beats))
+            return all_of(held == parts.natural("level", cycle) + coming, z3.ULE(held, self.flight.beats))
 
         return [
             Goal("reset", [nets.run.starts_from_reset()], counts(0)),
@@ -148,22 +149,22 @@ class _StoreEngine(DmaEngine):
         cursor, window, halted = former.part("cursor"), former.part("window"), nets.holds("halt")
         forms, moves = former.holds("forms"), nets.moves("reader.parts.output")
         first, size = cursor.natural("first_byte"), cursor.natural("bytes")
-        free = z3.Or(z3.Not(nets.holds("wvalid")), nets.holds("wready"))
+        free = any_of(z3.Not(nets.holds("wvalid")), nets.holds("wready"))
         given = [z3.ULE(first + size, bus), free, forms]
-        takes = z3.And(forms, z3.Not(halted))
-        stays = z3.And(*(nets.at(name, 1) == nets.at(name) for name in ("wvalid", "wdata", "wstrb", "wlast")))
+        takes = all_of(forms, z3.Not(halted))
+        stays = all_of(*(nets.at(name, 1) == nets.at(name) for name in ("wvalid", "wdata", "wstrb", "wlast")))
         return cursor_goals(cursor, bus, forms) + [
             *self.part_goals(nets, moves),
             Goal("put", [], window.holds("puts") == moves),
-            Goal("take bytes", [], z3.And(window.holds("takes") == takes, window.natural("take") == size)),
+            Goal("take bytes", [], all_of(window.holds("takes") == takes, window.natural("take") == size)),
             Goal("enough", [takes], z3.ULE(size, window.natural("count"))),
-            Goal("of a burst", [forms], z3.And(former.holds("burst_queue.output__valid"), free)),
+            Goal("of a burst", [forms], all_of(former.holds("burst_queue.output__valid"), free)),
             Goal(
-                "taken burst", [], former.holds("burst_queue.output__ready") == z3.And(forms, cursor.holds("is_last"))
+                "taken burst", [], former.holds("burst_queue.output__ready") == all_of(forms, cursor.holds("is_last"))
             ),
             Goal("formed", [free], nets.holds("wvalid", 1) == forms),
             Goal("last", given, nets.holds("wlast", 1) == cursor.holds("is_last")),
-            Goal("bytes in place", [*given, z3.Not(halted)], z3.And(*self.placed(nets, first, size))),
+            Goal("bytes in place", [*given, z3.Not(halted)], all_of(*self.placed(nets, first, size))),
             Goal("no byte once halted", [*given, halted], nets.at("wstrb", 1) == 0),
             Goal("a beat stays until it is taken", [nets.holds("wvalid"), z3.Not(nets.holds("wready"))], stays),
         ]
@@ -173,8 +174,8 @@ class _StoreEngine(DmaEngine):
         window, bus = nets.part("former.window"), self.machine.dram.bus_bytes
         part, joins = nets.at("reader.parts.output__payload.data"), window.at("put_data")
         size = nets.natural("reader.parts.output__payload.bytes")
-        room = z3.And(window.natural("put") == size, window.holds("fits"))
-        goals = [Goal("part", [moves, z3.ULE(size, bus)], z3.And(room, joins == part))]
+        room = all_of(window.natural("put") == size, window.holds("fits"))
+        goals = [Goal("part", [moves, z3.ULE(size, bus)], all_of(room, joins == part))]
         if "former.window.put_first" in nets.run.hardware.nets:  # it is not, where only whole beats are put
             goals.append(Goal("part from its first byte", [moves], window.natural("put_first") == 0))
         return goals
@@ -185,7 +186,7 @@ class _StoreEngine(DmaEngine):
         oldest = nets.at("former.window.data")
         claims = [nets.natural("former.window.data_first") == first]
         for place in range(self.machine.dram.bus_bytes):
-            enabled = z3.And(z3.ULE(first, place), z3.ULT(number(place), first + size))
+            enabled = all_of(z3.ULE(first, place), z3.ULT(number(place), first + size))
             claims.append((z3.Extract(place, place, strobe) == 1) == enabled)
             claims.append(z3.Implies(enabled, byte(data, place) == byte(oldest, place)))
         return claims

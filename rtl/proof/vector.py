@@ -11,6 +11,7 @@ from tilewright.isa.templates.vector import multiplied_by_element, vector_walk
 from tilewright.isa.timing import memory_read
 from tilewright.rtl.datapath_widths import result_bits
 from tilewright.rtl.parts import JoinedParts
+from tilewright.rtl.proof.logic import all_of
 from tilewright.rtl.proof.netlist import NetlistRun, netlist
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 from tilewright.rtl.vector import VectorEngine
@@ -103,5 +104,5 @@ def _parts_of_words(
             for first in [8 * memory.word_bytes * word + part * bits]
         ]
         name = f"part {part} of {format.mnemonic}.{operand.name}"
-        goals.append(Goal(name, [*given, of_part], z3.And(*equal)))
+        goals.append(Goal(name, [*given, of_part], all_of(*equal)))
     return goals

@@ -1,7 +1,8 @@
 """The single changes of a machine that are tried: each key a step up and down, overlays, and what can go.
 
 Which keys there are follows from the loader's tables: a number doubles and halves if it is a power of two or large, and
-goes up and down by one otherwise; a word becomes each other choice. An instruction goes as a whole, or stays as it is.
+goes up and down by one otherwise; a word becomes each other choice; the type of a memory's elements becomes the next
+wider and the next narrower one. An instruction goes as a whole, or stays as it is.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from tilewright.isa.files.laid_over import ENGINES, INSTRUCTIONS, laid_over
 from tilewright.isa.files.loader import SPECS, extended_tree, read_overlay, shipped_machines
 from tilewright.isa.files.machine_file import build_machine
 from tilewright.isa.files.yaml_tree import parse_yaml
-from tilewright.isa.key_kinds import Instances, Key, KeyMapping, Names, WholeNumber, Word
+from tilewright.isa.key_kinds import Either, Instances, Key, KeyMapping, Names, TypeName, WholeNumber, Word
+from tilewright.isa.language.numeric import FloatType, IntegerType, parse_type
 from tilewright.isa.machine.machine import Machine
 
 SMALL = 16
 """A number up to this that is no power of two goes up and down by one."""
+
+TYPE_BITS = (2, 4, 8, 16, 24, 32, 40, 48)
+"""How many bits the elements of a memory are tried with."""
 
 
 class Way(StrEnum):
@@ -131,6 +136,8 @@ def _of_kind(path: tuple[str, ...], value: Any, key: Key) -> Iterator[Change]:
             for choice in choices:
                 if choice != value:
                     yield Change(f"{'.'.join(path)} {value} → {choice}", Way.CHOICE, _nested(path, choice))
+        case Either(kinds=kinds) if TypeName() in kinds and isinstance(value, str):
+            yield from _of_type(path, parse_type(value))
         case KeyMapping(keys=keys):
             yield from _steps(value, keys, path)
         case Names(values=kind):
@@ -155,6 +162,19 @@ def _of_number(path: tuple[str, ...], value: Any, kind: WholeNumber) -> Iterator
         if kind.low <= other <= kind.high:
             key = ".".join(path)
             yield Change(f"{key} {value} → {other}", way, _nested(path, other), key, kind)
+
+
+def _of_type(path: tuple[str, ...], type_: IntegerType) -> Iterator[Change]:
+    """Nothing for floats, which have no next ones."""
+    if isinstance(type_, FloatType):
+        return
+    narrower = [bits for bits in TYPE_BITS if bits < type_.bits][-1:]
+    wider = [bits for bits in TYPE_BITS if bits > type_.bits][:1]
+    for way, found in ((Way.UP, wider), (Way.DOWN, narrower)):
+        for bits in found:
+            other = IntegerType(bits, type_.is_signed)
+            key = ".".join(path)
+            yield Change(f"{key} {type_} → {other}", way, _nested(path, str(other)), key)
 
 
 def _sizes_together(facts: Mapping[str, Any]) -> Iterator[Change]:

@@ -31,6 +31,9 @@ WRITTEN_OPSET = 21
 WRITTEN_IR_VERSION = 10
 """The version of the file format that belongs to these operators."""
 
+TWO_BITS_OPSET, TWO_BITS_IR_VERSION = 25, 13
+"""The first of both with weights of two bits."""
+
 NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
 
 

@@ -57,7 +57,7 @@ DTYPES = {
 }
 """Element types of the schema that have a numpy type."""
 
-PACKED = {"INT4": helper.tensor_dtype_to_np_dtype(TensorProto.INT4)}
+PACKED = {name: helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name)) for name in ("INT4", "INT2")}
 """Types of constants whose elements share bytes, the first in the lowest bits."""
 
 

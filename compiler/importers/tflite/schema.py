@@ -12,13 +12,17 @@ from typing import Any
 LIST = "AsNumpy"
 """The ending of the names of generated functions that read lists of numbers."""
 
+NEWER = {"TensorType": {19: "INT2", 20: "UINT4", 21: "FLOAT8_E4M3FN", 22: "FLOAT8_E5M2"}}
+"""What LiteRT's schema has beyond the package's: enumeration → value → name (schema.fbs of LiteRT 2.3)."""
+
 
 @cache
 def enumerators(name: str) -> dict[int, str]:
     """Value → name, of one of the schema's enumerations."""
     import tflite
 
-    return {value: key for key, value in vars(getattr(tflite, name)).items() if isinstance(value, int)}
+    known = {value: key for key, value in vars(getattr(tflite, name)).items() if isinstance(value, int)}
+    return NEWER.get(name, {}) | known
 
 
 def enumerator(name: str, value: int) -> str:

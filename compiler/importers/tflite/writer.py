@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
+from tilewright.compiler.importers.opsets import (
+    TWO_BITS_IR_VERSION,
+    TWO_BITS_OPSET,
+    WRITTEN_IR_VERSION,
+    WRITTEN_OPSET,
+)
 from tilewright.compiler.importers.remarks import add_reasons, add_remarks
 from tilewright.compiler.importers.tflite.layout import DimensionOrder, keeps_order, stored, to_file, to_stored
 from tilewright.compiler.importers.tflite.model import Quantized, TensorInfo, TfliteModel
@@ -275,9 +280,10 @@ class OnnxWriter(NodeWriter):
             [self._value_info(end) for end in results(self.model)],
             list(self.initializers.values()),
         )
-        written = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", WRITTEN_OPSET)], ir_version=WRITTEN_IR_VERSION
-        )
+        has_two_bits = any(tensor.data_type == onnx.TensorProto.INT2 for tensor in graph.initializer)
+        opset = TWO_BITS_OPSET if has_two_bits else WRITTEN_OPSET
+        ir_version = TWO_BITS_IR_VERSION if has_two_bits else WRITTEN_IR_VERSION
+        written = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
         add_remarks(written, {**self.remarks, **remarks_of_states(self.model)})
         add_reasons(written, self.reasons)
         return written

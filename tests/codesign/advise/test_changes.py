@@ -55,6 +55,17 @@ def test_no_step_leaves_the_range_of_its_key() -> None:
     assert [name for name in names if name.startswith("fetch_beats")] == ["fetch_beats 4096 → 2048"]
 
 
+def test_the_type_of_elements_becomes_the_next_wider_and_narrower_one() -> None:
+    names = {change.name for change in steps(TINY)}
+    assert {"memories.act.element int8 → int16", "memories.act.element int8 → int4"} <= names
+    assert {"memories.acc.element int32 → int40", "memories.acc.element int32 → int24"} <= names
+    assert not [name for name in names if name.startswith("memories.par.element")]  # its fields round results
+    narrower = named("memories.acc.element int32 → int24").apply(TINY)
+    assert str(narrower.memories["acc"].element.type) == "int24"
+    floats = [change.name for change in steps(load_machine("mx16")) if ".element" in change.name]
+    assert floats and not [name for name in floats if "e4m3" in name]
+
+
 def test_an_expression_follows_its_keys() -> None:
     assert TINY.memories["act"].width == TINY.lanes
     assert not [change for change in steps(TINY) if change.name.startswith("memories.act.width")]

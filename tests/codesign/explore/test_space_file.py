@@ -102,6 +102,19 @@ def test_an_engine_is_there_or_not(folder: Path) -> None:
     )
 
 
+def test_the_type_of_a_memorys_elements_varies(folder: Path) -> None:
+    """That of a field of a structure, too; a fault says what a type is."""
+    said = "keys:\n  memories.acc.element: [int32, int24]\n  memories.par.element.bias: [int32, int28]\n"
+    (folder / "space.yaml").write_text(GOOD.replace("keys:\n", said))
+    space = read_space(folder / "space.yaml")
+    point = next(each for each in space.points() if each[:2] == ("int24", "int28"))
+    memories = space.machine(point).memories
+    assert str(memories["acc"].element.type) == "int24"
+    assert [str(field.type) for field in memories["par"].element.fields if field.name == "bias"] == ["int28"]
+    wrong = faults(folder, GOOD.replace("keys:\n", "keys:\n  memories.acc.element: [int32, int99]\n"))
+    assert "space.yaml:3:25: keys.memories.acc.element: unknown type 'int99'" in wrong
+
+
 def test_a_point_is_the_machine_with_its_keys_set_over_its_overlays(folder: Path) -> None:
     (folder / "space.yaml").write_text(GOOD)
     space = read_space(folder / "space.yaml")

@@ -24,6 +24,8 @@ TYPES = {
     np.dtype(np.void): "RESOURCE",
 }
 
+NEWER_TYPES = {"INT2": 19}
+"""What the package does not know, by LiteRT's schema."""
 
 PLACEHOLDER = 0x123456789ABC
 """The offset of data behind the flatbuffer, until its length is known."""
@@ -188,7 +190,8 @@ class TfliteFile:
         fields = {"Shape": _numbers(b, tensor.shape, np.int32), "Name": b.CreateString(tensor.name)}
         if quantization is not None:
             fields["Quantization"] = quantization
-        type_ = getattr(tflite.TensorType, tensor.kind or TYPES[tensor.dtype])
+        kind = tensor.kind or TYPES[tensor.dtype]
+        type_ = NEWER_TYPES.get(kind) or getattr(tflite.TensorType, kind)
         return _table(b, "Tensor", Type=type_, Buffer=buffer, **fields, **tensor.extra)
 
     def _code(self, b: Any, kind: str) -> int:

@@ -87,8 +87,8 @@ def test_the_simulator_is_the_hardware(seed: int) -> None:
     assert_equal(machine, jobs, [f"{seed}, {name}" for name in names])
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(MACHINES))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
 def test_datapaths_are_proved(seed: int) -> None:
     proofs = [proof for _, proof in datapath_proofs([machine_of_types(seed)])]
     assert proofs and all(proof.holds for proof in proofs)

@@ -79,7 +79,7 @@ def lint(
     from tilewright.isa.files.lint import lint as find_faults
 
     faults = find_faults(machine, tuple(set or ()))
-    notes = () if faults else _port_notes(machine, tuple(set or ()))
+    notes = () if faults else _notes(machine, tuple(set or ()))
     notes += _clock_notes(machine, tuple(set or ())) if clock and not faults else ()
     if report({"machine": machine, "faults": list(faults), "notes": list(notes)}, json):
         for note in notes:
@@ -91,11 +91,13 @@ def lint(
         raise typer.Exit(1)
 
 
-def _port_notes(machine: str, overrides: Sequence[str]) -> tuple[str, ...]:
+def _notes(machine: str, overrides: Sequence[str]) -> tuple[str, ...]:
     from tilewright.isa.files.loader import load_machine
     from tilewright.isa.pages.port_notes import port_notes
+    from tilewright.isa.pages.sum_notes import sum_notes
 
-    return port_notes(load_machine(machine, overrides))
+    loaded = load_machine(machine, overrides)
+    return (*port_notes(loaded), *sum_notes(loaded))
 
 
 def _clock_notes(machine: str, overrides: Sequence[str]) -> tuple[str, ...]:

@@ -241,7 +241,7 @@ class _Question:
             below = [z3.Extract(low - 1, 0, others)] if low else []
             value = z3.Concat(*above, value, *below) if above or below else value
         self.fixed[name, cycle] = value
-        self.run = NetlistRun(self.run.hardware, self.fixed)
+        self.run = self.run.with_fixed(name, cycle, value)
 
     def look_up(self, node: Expr, index: z3.BitVecRef) -> z3.BitVecRef:
         """A node's element as the machine file means it: of the word `index` beyond the table's first."""

@@ -153,16 +153,28 @@ class NetlistRun:
         self.hardware = hardware
         self.fixed: dict[tuple[z3.ExprRef, int], z3.ExprRef] = {}
         for (name, cycle), value in (fixed or {}).items():
-            net = hardware.nets[name]
-            term = z3.BitVecVal(value, net.size()) if isinstance(value, int) else value
-            for low, part in _side_by_side(net):
-                (leaf,) = (leaf for leaf in hardware.leaves if _bits(leaf).eq(part))
-                own = z3.Extract(low + part.size() - 1, low, term)
-                self.fixed[leaf, cycle] = own == 1 if z3.is_bool(leaf) else own
+            self._fix(name, cycle, value)
         self.reset = _reset_of(hardware)
         self.states: list[list[tuple[z3.ExprRef, z3.ExprRef]]] = []
         self.lookup: list[dict[int, z3.ExprRef]] = []
         self.known: dict[tuple[str, int], z3.BitVecRef] = {}
+
+    def _fix(self, name: str, cycle: int, value: int | z3.BitVecRef) -> None:
+        net = self.hardware.nets[name]
+        term = z3.BitVecVal(value, net.size()) if isinstance(value, int) else value
+        for low, part in _side_by_side(net):
+            (leaf,) = (leaf for leaf in self.hardware.leaves if _bits(leaf).eq(part))
+            own = z3.Extract(low + part.size() - 1, low, term)
+            self.fixed[leaf, cycle] = own == 1 if z3.is_bool(leaf) else own
+
+    def with_fixed(self, name: str, cycle: int, value: z3.BitVecRef) -> NetlistRun:
+        """The same run with one more net that has a term in a cycle. The cycles before are as they were."""
+        run = NetlistRun(self.hardware)
+        run.fixed = dict(self.fixed)
+        run._fix(name, cycle, value)
+        run.states, run.lookup = self.states[:cycle], self.lookup[:cycle]
+        run.known = {of: value for of, value in self.known.items() if of[1] < cycle}
+        return run
 
     def at(self, name: str, cycle: int) -> z3.BitVecRef:
         """A net in a cycle."""
@@ -214,7 +226,7 @@ class NetlistRun:
             return registers[leaf]
         if self.reset is not None and leaf.eq(self.reset):
             return z3.BoolVal(False) if z3.is_bool(leaf) else z3.BitVecVal(0, 1)
-        return z3.Const(f"{leaf}@{cycle}", leaf.sort())
+        return z3.Const(f"{leaf.decl().name()}@{cycle}", leaf.sort())
 
 
 def _reset_of(hardware: SymbolicNetlist) -> z3.ExprRef | None:

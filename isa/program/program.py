@@ -147,8 +147,8 @@ def require_elements(tensor: Tensor) -> None:
 def require_scales(tensor: Tensor) -> None:
     """Raise IsaError unless scales are positive numbers of 32 bits, zero points fit the stored integers, and `scales`
     fit the shape and stand alone."""
-    if tensor.windows is not None and (tensor.scales is not None or tensor.element_bytes > 1):
-        raise IsaError(f"{tensor.name}: an input with windows has elements of one byte and one scale")
+    if tensor.windows is not None and tensor.scales is not None:
+        raise IsaError(f"{tensor.name}: an input with windows has one scale")
     if tensor.windows is not None and tensor.stored[1] % tensor.windows.column_elements:
         raise IsaError(
             f"{tensor.name}: {tensor.stored[1]} channels are not windows whose columns have "

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import bitwuzla
 import z3
 
 from tilewright.rtl.proof.netlist import NetlistRun, SymbolicNetlist
-from tilewright.rtl.proof.solver import values_of
 
 TIMEOUT_SECONDS = 300
 """The most seconds for one question to the solver. A proof that takes longer has failed."""
@@ -77,3 +77,34 @@ def refute(goal: Goal) -> str:
         return ""
     example = ", ".join(f"{name} = {value}" for name, value in sorted(values.items()))
     return f"{goal.name}: false, for example with {example[:400]}"
+
+
+def values_of(terms: Sequence[z3.BoolRef], seconds: int) -> Mapping[str, str] | None:
+    """Values of the variables with which all terms are true, by name; None where there are none.
+
+    z3 has built the terms. Bitwuzla decides, since it is made for bit-vectors; both read SMT-LIB, the standard language
+    of solvers, so the question goes over as text.
+
+    Raises:
+        TimeoutError: there is no answer in so many seconds of a clock.
+    """
+    options = bitwuzla.Options()
+    options.set(bitwuzla.Option.PRODUCE_MODELS, True)
+    options.set(bitwuzla.Option.TIME_LIMIT_PER, 1000 * seconds)
+    parser = bitwuzla.Parser(bitwuzla.TermManager(), options)
+    parser.parse(_text(terms), parse_only=True, parse_file=False)
+    solver = parser.bitwuzla()
+    match solver.check_sat():
+        case bitwuzla.Result.UNSAT:
+            return None
+        case bitwuzla.Result.SAT:
+            variables = [each for each in parser.get_declared_funs() if not each.sort().is_fun()]
+            return {each.symbol().strip("|"): str(solver.get_value(each).value(10)) for each in variables}
+    raise TimeoutError
+
+
+def _text(terms: Sequence[z3.BoolRef]) -> str:
+    """A question in SMT-LIB: its declarations, and what is asserted."""
+    question = z3.Solver()
+    question.add(*terms)
+    return question.to_smt2()

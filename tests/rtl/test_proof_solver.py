@@ -9,8 +9,7 @@ import z3
 
 from tilewright.rtl.proof import result
 from tilewright.rtl.proof.logic import all_of, any_of
-from tilewright.rtl.proof.result import Goal, refute
-from tilewright.rtl.proof.solver import values_of
+from tilewright.rtl.proof.result import Goal, refute, values_of
 
 X, Y = z3.BitVecs("lane0.x two", 8)
 IS_SET = z3.Bool("a truth value")

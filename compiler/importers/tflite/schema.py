@@ -22,7 +22,7 @@ def enumerators(name: str) -> dict[int, str]:
     import tflite
 
     known = {value: key for key, value in vars(getattr(tflite, name)).items() if isinstance(value, int)}
-    return NEWER.get(name, {}) | known
+    return known | NEWER.get(name, {})
 
 
 def enumerator(name: str, value: int) -> str:

@@ -1,6 +1,4 @@
-"""TFLite's weights of four and of two bits: they share bytes, are INT4 and INT2 in the model, and are multiplied as such
-where a machine can.
-"""
+"""TFLite's weights of four and two bits: they share bytes, are INT4 and INT2 in the model, and multiplied as such."""
 
 from __future__ import annotations
 

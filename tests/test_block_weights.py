@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from programs.networks.builder import Builder
 from programs.networks.decoder import Decoder, prefill
+from programs.networks.registry import float_network
 from tests.block_weights import BLOCK_MACHINES, NARROW, cycles, in_blocks, losses, matrix_bytes, row
 from tests.compiler.block_models import block_model
 from tests.compiler.models import random_inputs
@@ -26,6 +27,8 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import place_regions
 from tilewright.quantization.quantize import quantize
+from tilewright.values.compare import compare_values
+from tilewright.values.compiled import compile_keeping
 
 SMALL = ("array.rows=4", "array.cols=4", "lanes=4", "dram.bus_bytes=4")
 """Hardware that is built sooner."""
@@ -82,6 +85,16 @@ def test_products_of_sixteen_bits_are_a_step_off_at_most() -> None:
     step = np.float64(np.float32(0.01 * np.sqrt(5)))
     off = np.rint(found / step) - meant
     assert np.ptp(meant) > 10_000 and np.abs(off).max() <= 1 and (off == 0).mean() >= 0.95
+
+
+@pytest.mark.slow
+def test_every_layer_of_a_network_is_a_step_off_at_most() -> None:
+    """Ten products of up to 640 activations of int16, whose zero points are -32,768, as their ranges are."""
+    network = quantize(float_network("autoencoder"), "random", weights="int4", block=32, activations="int16").model
+    program, programs = compile_keeping(network, load_machine(WIDE_ACTIVATIONS), Options(effort=0))
+    found = compare_values(network, program, programs, random_inputs(network, np.random.default_rng(1)))
+    assert found.first is None and len(found.tensors) == 10
+    assert sum(tensor.isolated.unequal for tensor in found.tensors) <= 0.05 * sum(of.values for of in found.tensors)
 
 
 def test_scales_leave_room_for_what_a_zero_point_adds() -> None:

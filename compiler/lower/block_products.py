@@ -10,6 +10,9 @@ The scales of a channel are integers in one unit, a power of two of a step of th
 machine's type of scales allows, and as the type of sums has room for the sum of all blocks. All else is exact, with one
 rounding at the end, as in a product with one scale for each channel.
 
+Where the machine's instruction shifts the sum of all blocks, scales are as large as their type allows, and the shift
+leaves what the type of sums has room for. It rounds, too, by a small part of a step.
+
 Example, two blocks whose sums count 0.5 and 0.3 steps, with scales of 8 bits: 128 and 77, in units of 1/256 of a step.
 If they count 0.4 and 0.1 steps, which is the same but for a power of two: 64 and 16, in units of 1/160 of a step.
 """
@@ -46,9 +49,15 @@ from tilewright.compiler.lower.products import (
     sum_bounds,
 )
 from tilewright.compiler.lower.sum_formats import BlockFormat
-from tilewright.compiler.nest.expressions import source, sum_of_products
+from tilewright.compiler.nest.expressions import shifted, source, sum_of_products
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.numeric import Interval
+
+FRACTION_BITS = 6
+"""Bits below a step that a sum of all blocks keeps when it is shifted: what that rounds is 1 / 128 of a step."""
+
+TRIED_PARTS, TRIED_RANGE = 32, 512
+"""How many common parts are tried for the scales of a channel, each larger than the one before by one in so many."""
 
 
 def lower_convolution(operator: Operator, network: LoweringNetwork) -> list[Nest]:
@@ -113,7 +122,8 @@ class _Blocks:
     scales: NDArray[np.int64]  # [O, B]
     bounds: NDArray[np.int64]  # [2, O, B]: least and greatest sum
     bias: NDArray[np.int64]  # [O], in units
-    units: NDArray[np.float64]  # [O]: steps of the result
+    units: NDArray[np.float64]  # [O]: steps of the result, of the sum of all blocks after its shift
+    shift: int | None  # None: the instruction has no shift
 
     @property
     def count(self) -> int:
@@ -135,14 +145,17 @@ def _blocks_of(operator: Operator, network: LoweringNetwork, found: BlockFormat)
     bounds = np.stack([sum_bounds(block.of(weights), network) for block in blocks], 2)
     totals = np.stack([block.of(weights).sum(axis=(1, 2, 3)) for block in blocks], 1)
     offsets = integer_bias(operator, y_scales, network)
-    shifts = _shifts(factors, bounds, x_zero * totals, offsets, network, found)
-    common = _common_parts(factors)
-    scales = np.rint(np.ldexp(factors / common[:, None], shifts[:, None])).astype(np.int64)
-    units = np.ldexp(common, -shifts)
-    bias = integer_bias(operator, units * y_scales, network) - x_zero * (scales * totals).sum(axis=1)
+    widths = _widths(factors, bounds, x_zero * totals, offsets, network, found)
+    common = _common_parts(factors, np.abs(bounds).max(axis=0), widths, found.scale.interval.high)
+    scales = np.rint(np.ldexp(factors / common[:, None], widths.exponents[:, None])).astype(np.int64)
+    units = np.ldexp(common, -widths.exponents)
+    shifted_units = np.ldexp(units, widths.shift)
+    added = np.ldexp((x_zero * (scales * totals).sum(axis=1)).astype(np.float64), -widths.shift)
+    bias = integer_bias(operator, shifted_units * y_scales, network) - np.rint(added).astype(np.int64)
     made = scales.astype(np.float64) * units[:, None]
     _remark_on_precision(operator, factors, made, bounds, network)
-    return _Blocks(weights, blocks, scales, bounds, bias, units)
+    shift = widths.shift if found.most_shift else None
+    return _Blocks(weights, blocks, scales, bounds, bias, shifted_units, shift)
 
 
 def _divided(scales: NDArray[np.float64], block: int) -> Iterator[_Block]:
@@ -157,11 +170,20 @@ def _divided(scales: NDArray[np.float64], block: int) -> Iterator[_Block]:
         yield from (_Block(channels, *of_taps) for of_taps in taps)
 
 
-def _shifts(
+@dataclass(frozen=True, slots=True)
+class _Widths:
+    """How large the scales of each channel are, [O], and by how much the sums of all blocks are shifted right."""
+
+    exponents: NDArray[np.int64]  # a scale is its factor times two to the power of this
+    has_room: NDArray[np.bool_]  # for scales of twice that
+    shift: int
+
+
+def _widths(
     factors: NDArray[np.float64], bounds: NDArray[np.int64], offsets: NDArray[np.int64], bias: NDArray[np.int64],
     network: LoweringNetwork, found: BlockFormat,
-) -> NDArray[np.int64]:  # fmt: skip
-    """[O]: a scale is its factor times two to the power of this; as many bits as scales, biases and sums have.
+) -> _Widths:  # fmt: skip
+    """As many bits as scales, biases and sums have.
 
     `offsets` are what the input's zero point adds to the sum of each block, [O, B].
     """
@@ -170,22 +192,43 @@ def _shifts(
     added = np.abs((factors * offsets).sum(axis=1)) + np.minimum(np.abs(bias), beyond)
     total = (factors * reach).sum(axis=1) + added
     held = network.from_sums.bias.interval.high - 1 - np.abs(offsets).sum(axis=1) / 2  # less what scales are rounded by
+    rounded = reach.sum(axis=1)
     with np.errstate(divide="ignore"):
-        room = np.minimum(found.scale.interval.high / factors.max(axis=1), (found.most - reach.sum(axis=1)) / total)
-        room = np.minimum(room, held / added)
+        of_type = _exponents(found.scale.interval.high / factors.max(axis=1))
+        before = _exponents((found.most_before - rounded) / total)
+        of_sums = _exponents(np.minimum((found.most - rounded) / total, held / added))
+    of_scales = np.minimum(np.minimum(of_type, before), network.from_sums.max_shift)
+    lost = int((of_scales + 1 - of_sums).max())
+    shift = max(0, min(lost, int(of_scales.min()) - FRACTION_BITS, found.most_shift))
+    exponents = np.minimum(of_scales, of_sums + shift)
+    has_room = (exponents == of_type) & (exponents < before) & (exponents < of_sums + shift)
+    return _Widths(exponents, has_room, shift)
+
+
+def _exponents(room: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The largest powers of two that are not above numbers."""
     _, exponents = np.frexp(np.where(np.isfinite(room), room, 1.0))
-    return np.minimum(exponents.astype(np.int64) - 1, network.from_sums.max_shift)
+    return exponents.astype(np.int64) - 1
 
 
-def _common_parts(factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[O]: what the scales of a channel's blocks have in common besides powers of two, from 1 up to 2; else 1.
+def _common_parts(
+    factors: NDArray[np.float64], reach: NDArray[np.int64], widths: _Widths, largest: int
+) -> NDArray[np.float64]:
+    """[O]: what the scales of a channel's blocks have in common besides powers of two; the channel's own scale has it.
 
-    Scales of E8M0 are powers of two. So without it they are integers, exactly, and the channel's own scale has it.
+    Scales of E8M0 are powers of two, so that without it they are integers, exactly. Of others, it is a number that
+    makes the largest scale about as large as its type allows, where sums have the room: of some, the one with which
+    sums that reach as far as `reach`, [O, B], are least off.
     """
     parts, _ = np.frexp(factors)
     first = parts[:, :1]
     is_common = (parts == first).all(axis=1) & (first[:, 0] > 0) & (factors.shape[1] > 1)
-    return np.where(is_common, 2 * first[:, 0], 1.0)
+    real = np.ldexp(factors, widths.exponents[:, None])
+    tried = real.max(axis=1) / largest * (1 + np.arange(TRIED_PARTS) / TRIED_RANGE)[:, None]
+    tried = np.where(widths.has_room, tried, 1.0)[:, :, None]
+    off = (np.abs(np.rint(real / tried) * tried - real) * reach).sum(axis=2)
+    best = tried[off.argmin(axis=0), np.arange(len(factors)), 0]
+    return np.where(is_common, 2 * first[:, 0], best)
 
 
 def _remark_on_precision(
@@ -217,14 +260,18 @@ def _nests_of(
     for number in range(blocks.count):
         yield _sums_of_block(operator, part, number, blocks, of_part(window, part), sums, trips, network)
     scales = network.add_constant(f"{part.name}.blocks", blocks.scales[None, own, :, None], found.scale)
-    bounds = (blocks.bounds[:, own] * blocks.scales[own]).sum(axis=2)
+    before = (blocks.bounds[:, own] * blocks.scales[own]).sum(axis=2)
     reads = {
         "sums": all_pieces(sums, part),
         "blocks": Access(scales, (affine(), affine(("o", 1)), affine(("b", 1)), affine())),
     }
     each = Interval(int(blocks.bounds[0, own].min()), int(blocks.bounds[1, own].max()))
-    bound = Interval(int(bounds[0].min()), int(bounds[1].max()))
+    bound = Interval(int(before[0].min()), int(before[1].max()))
     total = sum_of_products(source("sums", each), source("blocks", network.values(scales)), bound)
+    bounds = before
+    if blocks.shift is not None:
+        total = shifted(total, blocks.shift, network.from_sums)
+        bounds = np.stack([before[0] >> blocks.shift, -(-before[1] >> blocks.shift)])
     result = place_of(part, network.buffer_of[operator.outputs[0]])
     leak = operator.attributes.get("leak", ())
     product = Product(

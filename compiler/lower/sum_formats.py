@@ -5,8 +5,9 @@ elsewhere than where `a` is from, the memory that the array's sums are in. It go
 `clamp(round_shift((sum(a) + p.bias) * p.scale, p.shift) + zero, low, high)`, or to a memory of more bits, as in
 `wrap(sum(a), wide)`.
 
-*Blocks* of weights, whose sums are each times the block's scale: `wrap(sum(a * w), acc)` of a vector instruction. `a`
-is read from the memory that the array's sums are in, `w` from another one, and the result goes where `a` is from.
+*Blocks* of weights, whose sums are each times the block's scale: `wrap(sum(a * w), acc)` of a vector instruction, or
+`wrap(round_shift(sum(a * w), shift), acc)` with an immediate `shift`. `a` is read from the memory that the array's sums
+are in, `w` from another one, and the result goes where `a` is from.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from dataclasses import dataclass
 from tilewright.compiler.templates.facet import Role
 from tilewright.compiler.templates.table import formats_with
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
+
+MAX_VALUE = (1 << (MAX_INTEGER_BITS - 2)) - 1
+"""How large a sum may be before it is shifted: half of what a statement's values may be, since shifts round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +73,15 @@ def _added_up(format: InstructionFormat) -> str | None:
 class BlockFormat:
     """The type of a block's scale, and the memory of sums.
 
-    `most` is how large a sum with its bias may be, for all instructions that make something else of it.
+    `most` is how large a sum with its bias may be, for all instructions that make something else of it. `most_before`
+    is that before the sum is shifted, by `most_shift` at most: 0 where the statement has no shift.
     """
 
     scale: IntegerType
     memory: SumsMemory
     most: int
+    most_before: int
+    most_shift: int
 
 
 def block_format(machine: Machine) -> BlockFormat | None:
@@ -84,7 +91,11 @@ def block_format(machine: Machine) -> BlockFormat | None:
         scale = _scale(format, homes)
         if scale is not None:
             memory = sums_memory(machine, format.destination.memory)
-            return BlockFormat(scale, memory, _most(machine, format.statement.expr.range.high))
+            expr = format.statement.expr
+            most, shift = _most(machine, expr.range.high), _shift(expr)
+            if shift is None:
+                return BlockFormat(scale, memory, most, most, 0)
+            return BlockFormat(scale, memory, most, MAX_VALUE, shift.range.high)
     return None
 
 
@@ -115,7 +126,15 @@ def _most(machine: Machine, held: int) -> int:
 
 
 def _summed(expr: Expr) -> Expr | None:
-    """x of `wrap(sum(x))`."""
-    if expr.op is not Op.WRAP or expr.args[0].op is not Op.SUM:
+    """x of `wrap(sum(x))` and of `wrap(round_shift(sum(x), shift))`."""
+    if expr.op is not Op.WRAP:
         return None
-    return expr.args[0].args[0]
+    total = expr.args[0] if _shift(expr) is None else expr.args[0].args[0]
+    return total.args[0] if total.op is Op.SUM else None
+
+
+def _shift(expr: Expr) -> Expr | None:
+    """The immediate by which a sum is shifted before it is wrapped; None where it is not."""
+    shifted = expr.args[0] if expr.op is Op.WRAP else expr
+    is_shifted = shifted.op is Op.ROUND_SHIFT and shifted.type is None and shifted.args[1].op is Op.IMMEDIATE
+    return shifted.args[1] if is_shifted else None

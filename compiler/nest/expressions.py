@@ -86,6 +86,11 @@ def _limited(value: Expr, shift: Expr, target: Target, number: NumberFormat) -> 
     return clamp(make(Op.ADD, rounded, const(target.zero)), target.low, target.high)
 
 
+def shifted(value: Expr, shift: int, number: NumberFormat) -> Expr:
+    """`round_shift(value, shift)`"""
+    return make(Op.ROUND_SHIFT, value, const(shift), scope=scope_of_rounding(number.rounding))
+
+
 def clamp(value: Expr, low: int, high: int) -> Expr:
     return make(Op.MIN, make(Op.MAX, value, const(low)), const(high))
 

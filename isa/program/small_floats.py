@@ -70,6 +70,11 @@ class SmallFloat:
         """The same as they are stored, a byte each."""
         return nearest_code(steps, np.array(0), self.type).astype(np.uint8)
 
+    def ranks(self, steps: NDArray[Any]) -> NDArray[np.int64]:
+        """Of integers that it holds, the place among all that it holds: 0 of zero, 1 of the next above it."""
+        codes, sign = self.codes(steps).astype(np.int64), 1 << self.type.sign_bit
+        return np.where(codes & sign, -(codes & (sign - 1)), codes)
+
     def steps_of_codes(self, codes: NDArray[Any]) -> NDArray[np.int64]:
         """The integers that stored codes are."""
         return steps(codes.astype(np.uint8), self.type)

@@ -185,7 +185,7 @@ class _Part:
             if name not in steps:
                 continue
             written[name] = None
-            away = np.abs(write.values - wanted[name][at]) * is_element[name][at]
+            away = write.place.apart(write.values, wanted[name][at]) * is_element[name][at]
             steps[name][at] = np.maximum(steps[name][at], away)
             if right and self.first is None and away.max() > self._limit[name]:
                 self.first = self._difference(write, away, image, right)

@@ -49,6 +49,13 @@ class Place:
         """How far apart two words are."""
         return self.memory.word_bytes if self.is_dram else 1
 
+    def apart(self, found: NDArray[Any], wanted: NDArray[Any]) -> NDArray[Any]:
+        """How many steps values are apart; of floats, how many numbers of the type further one is than the other."""
+        element = self.memory.element.type
+        if isinstance(element, FloatType):
+            return np.abs(small_float_of(element).ranks(found) - small_float_of(element).ranks(wanted))
+        return np.abs(found - wanted)
+
     def written(self, instruction: Instruction, region_base: int) -> NDArray[np.int64]:
         """The positions of the tensor's words that an instruction writes; `region_base` is added in DRAM."""
         destination = instruction.format.destination

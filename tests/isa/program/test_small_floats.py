@@ -26,6 +26,12 @@ def test_every_finite_code_is_an_integer_number_of_steps(element: SmallFloat) ->
 
 
 @pytest.mark.parametrize("element", TYPES, ids=lambda each: each.short)
+def test_ranks_count_the_numbers_of_a_type_from_zero(element: SmallFloat) -> None:
+    numbers = np.unique(element.steps(finite_codes(element)))
+    assert np.array_equal(element.ranks(numbers), np.arange(len(numbers)) - len(numbers) // 2)
+
+
+@pytest.mark.parametrize("element", TYPES, ids=lambda each: each.short)
 def test_rounds_as_ml_dtypes_does_ties_to_even_codes(element: SmallFloat) -> None:
     values = np.unique(finite_codes(element).astype(np.float32))
     middles = (values[1:] + values[:-1]) / 2

@@ -24,6 +24,7 @@ from tilewright.isa.machine.encoding import Instruction, make_instruction
 from tilewright.program import Program
 from tilewright.values.compare import ValueComparison, compare_values, machine_tensors
 from tilewright.values.compiled import Compiled, compile_keeping
+from tilewright.values.watch import Watch
 
 FAST = Options(effort=0)
 
@@ -129,6 +130,14 @@ def test_floats_of_few_bits_are_compared_as_numbers() -> None:
     found = compare_values(model, network, programs, {"x": samples(1, seed=9)[0]})
     assert found.first is None
     assert found.tensors and not any(tensor.accumulated.unequal for tensor in found.tensors)
+
+
+def test_of_floats_a_step_is_one_number_of_the_type_further() -> None:
+    """One code further at the top of e4m3 is 16,384 steps of its least number, and no more than rounding explains."""
+    model = quantised_network(layer_network("max_pool"), weights="e4m3", activations="e4m3")
+    _, (program,) = compile_keeping(model, load_machine("mx16"), FAST)
+    place = next(each for each in Watch(program).places.values() if each.memory.name == "act")
+    assert place.apart(np.array([229_376, 0, -2]), np.array([212_992, 1, 2])).tolist() == [1, 1, 4]
 
 
 # -- a wrong one -------------------------------------------------------------------------------------------------------

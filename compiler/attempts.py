@@ -19,7 +19,7 @@ Tiles = TypeVar("Tiles")
 Placed = TypeVar("Placed")
 
 
-LAYERS_IN_ORDER = 6
+LAYERS_IN_ORDER = 16
 """In so many layers at the most nothing moves past another; if a program does not fit then, nothing moves anywhere."""
 
 

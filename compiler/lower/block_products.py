@@ -7,13 +7,15 @@ Of a convolution, ONNX gives a scale to each block of input channels and each ta
 each of both; but where the scales of a block are the same for all taps, its sum is over the whole window.
 
 The scales of a channel are integers in one unit, a power of two of a step of the result. They are as large as the
-machine's type of scales allows, and as the type of sums has room for the sum of all blocks. All else is exact, with one
+machine's type of scales allows, and as the type of sums has room for the sum of all blocks. Where they fill their type
+and sums have more room, the unit is any number, with which they are nearest to the file's. All else is exact, with one
 rounding at the end, as in a product with one scale for each channel.
 
 Where the machine's instruction shifts the sum of all blocks, scales are as large as their type allows, and the shift
 leaves what the type of sums has room for. It rounds, too, by a small part of a step.
 
-Example, two blocks whose sums count 0.5 and 0.3 steps, with scales of 8 bits: 128 and 77, in units of 1/256 of a step.
+Example, two blocks whose sums count 0.5 and 0.3 steps, with scales of 8 bits: 128 and 77, in units of 1/256 of a step;
+with more room in sums 255 and 153, in units of 1/510.
 If they count 0.4 and 0.1 steps, which is the same but for a power of two: 64 and 16, in units of 1/160 of a step.
 """
 
@@ -123,7 +125,7 @@ class _Blocks:
     bounds: NDArray[np.int64]  # [2, O, B]: least and greatest sum
     bias: NDArray[np.int64]  # [O], in units
     units: NDArray[np.float64]  # [O]: steps of the result, of the sum of all blocks after its shift
-    shift: int | None  # None: the instruction has no shift
+    shift: int  # by which the sum of all blocks is shifted right
 
     @property
     def count(self) -> int:
@@ -145,17 +147,17 @@ def _blocks_of(operator: Operator, network: LoweringNetwork, found: BlockFormat)
     bounds = np.stack([sum_bounds(block.of(weights), network) for block in blocks], 2)
     totals = np.stack([block.of(weights).sum(axis=(1, 2, 3)) for block in blocks], 1)
     offsets = integer_bias(operator, y_scales, network)
-    widths = _widths(factors, bounds, x_zero * totals, offsets, network, found)
-    common = _common_parts(factors, np.abs(bounds).max(axis=0), widths, found.scale.interval.high)
+    reach = np.abs(bounds).max(axis=0)
+    widths = _widths(factors, reach, x_zero * totals, offsets, network, found)
+    common = _common_parts(factors, reach, widths, found.scale.interval.high)
     scales = np.rint(np.ldexp(factors / common[:, None], widths.exponents[:, None])).astype(np.int64)
     units = np.ldexp(common, -widths.exponents)
     shifted_units = np.ldexp(units, widths.shift)
     added = np.ldexp((x_zero * (scales * totals).sum(axis=1)).astype(np.float64), -widths.shift)
     bias = integer_bias(operator, shifted_units * y_scales, network) - np.rint(added).astype(np.int64)
     made = scales.astype(np.float64) * units[:, None]
-    _remark_on_precision(operator, factors, made, bounds, network)
-    shift = widths.shift if found.most_shift else None
-    return _Blocks(weights, blocks, scales, bounds, bias, shifted_units, shift)
+    _remark_on_precision(operator, factors, made, reach, network)
+    return _Blocks(weights, blocks, scales, bounds, bias, shifted_units, widths.shift)
 
 
 def _divided(scales: NDArray[np.float64], block: int) -> Iterator[_Block]:
@@ -180,14 +182,14 @@ class _Widths:
 
 
 def _widths(
-    factors: NDArray[np.float64], bounds: NDArray[np.int64], offsets: NDArray[np.int64], bias: NDArray[np.int64],
+    factors: NDArray[np.float64], reach: NDArray[np.int64], offsets: NDArray[np.int64], bias: NDArray[np.int64],
     network: LoweringNetwork, found: BlockFormat,
 ) -> _Widths:  # fmt: skip
     """As many bits as scales, biases and sums have.
 
-    `offsets` are what the input's zero point adds to the sum of each block, [O, B].
+    The sum of each block, [O, B], is as far from 0 as `reach` at most; the input's zero point adds `offsets` to it.
     """
-    reach = np.maximum(np.abs(bounds).max(axis=0), 1)
+    reach = np.maximum(reach, 1)
     beyond = 2 * network.arithmetic.activation.values.span  # a bias that is larger gives the limit in any case
     added = np.abs((factors * offsets).sum(axis=1)) + np.minimum(np.abs(bias), beyond)
     total = (factors * reach).sum(axis=1) + added
@@ -232,11 +234,10 @@ def _common_parts(
 
 
 def _remark_on_precision(
-    operator: Operator, factors: NDArray[np.float64], made: NDArray[np.float64], bounds: NDArray[np.int64],
+    operator: Operator, factors: NDArray[np.float64], made: NDArray[np.float64], reach: NDArray[np.int64],
     network: LoweringNetwork,
 ) -> None:  # fmt: skip
     """A remark where the integers that scales become leave results far off."""
-    reach = np.abs(bounds).max(axis=0)
     off, total = ((each * reach).sum(axis=1) for each in (np.abs(made - factors), factors))
     steps = float((off / np.maximum(total, 1e-300)).max()) * precision_of(network.arithmetic.activation)
     if steps > WORTH_A_REMARK:
@@ -268,10 +269,9 @@ def _nests_of(
     each = Interval(int(blocks.bounds[0, own].min()), int(blocks.bounds[1, own].max()))
     bound = Interval(int(before[0].min()), int(before[1].max()))
     total = sum_of_products(source("sums", each), source("blocks", network.values(scales)), bound)
-    bounds = before
-    if blocks.shift is not None:
+    if found.most_shift:
         total = shifted(total, blocks.shift, network.from_sums)
-        bounds = np.stack([before[0] >> blocks.shift, -(-before[1] >> blocks.shift)])
+    bounds = np.stack([before[0] >> blocks.shift, -(-before[1] >> blocks.shift)])
     result = place_of(part, network.buffer_of[operator.outputs[0]])
     leak = operator.attributes.get("leak", ())
     product = Product(

@@ -91,11 +91,9 @@ def block_format(machine: Machine) -> BlockFormat | None:
         scale = _scale(format, homes)
         if scale is not None:
             memory = sums_memory(machine, format.destination.memory)
-            expr = format.statement.expr
-            most, shift = _most(machine, expr.range.high), _shift(expr)
-            if shift is None:
-                return BlockFormat(scale, memory, most, most, 0)
-            return BlockFormat(scale, memory, most, MAX_VALUE, shift.range.high)
+            most, shift = _most(machine, format.statement.expr.range.high), _shift(format.statement.expr)
+            before, most_shift = (most, 0) if shift is None else (MAX_VALUE, shift.range.high)
+            return BlockFormat(scale, memory, most, before, most_shift)
     return None
 
 
@@ -133,8 +131,8 @@ def _summed(expr: Expr) -> Expr | None:
     return total.args[0] if total.op is Op.SUM else None
 
 
-def _shift(expr: Expr) -> Expr | None:
+def _shift(wrap: Expr) -> Expr | None:
     """The immediate by which a sum is shifted before it is wrapped; None where it is not."""
-    shifted = expr.args[0] if expr.op is Op.WRAP else expr
-    is_shifted = shifted.op is Op.ROUND_SHIFT and shifted.type is None and shifted.args[1].op is Op.IMMEDIATE
-    return shifted.args[1] if is_shifted else None
+    (value,) = wrap.args
+    is_shifted = value.op is Op.ROUND_SHIFT and value.type is None and value.args[1].op is Op.IMMEDIATE
+    return value.args[1] if is_shifted else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.ranges import of_product
 from tilewright.isa.machine.engine import Template
 from tilewright.isa.machine.machine import Machine
 
@@ -33,7 +34,6 @@ def sum_notes(machine: Machine) -> tuple[str, ...]:
 
 def products_held(factors: list[IntegerType], held: IntegerType) -> int:
     """The most products whose sum fits, whatever the values."""
-    a, b = (factor.values for factor in factors)
-    corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-    fits = [held.interval.high // max(corners)] if max(corners) > 0 else []
-    return min(fits + ([held.interval.low // min(corners)] if min(corners) < 0 else []))
+    product, limits = of_product(*(factor.values for factor in factors)), held.interval
+    fits = [limits.high // product.high] if product.high > 0 else []
+    return min(fits + ([limits.low // product.low] if product.low < 0 else []))

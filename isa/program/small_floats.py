@@ -72,8 +72,7 @@ class SmallFloat:
 
     def ranks(self, steps: NDArray[Any]) -> NDArray[np.int64]:
         """Of integers that it holds, the place among all that it holds: 0 of zero, 1 of the next above it."""
-        codes, sign = self.codes(steps).astype(np.int64), 1 << self.type.sign_bit
-        return np.where(codes & sign, -(codes & (sign - 1)), codes)
+        return np.asarray(np.sign(steps) * self.codes(np.abs(steps)), np.int64)
 
     def steps_of_codes(self, codes: NDArray[Any]) -> NDArray[np.int64]:
         """The integers that stored codes are."""

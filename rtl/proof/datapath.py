@@ -195,7 +195,7 @@ class _Question:
         given = [*self.given, within(total, partial), self.run.holds("is_last", self.enters)]
         goals = [Goal(f"the value of {node}", given, after == total)]
         for control in ("valid", "is_last"):
-            idle = NetlistRun(self.run.hardware, {**self.fixed, (control, self.enters): 0})
+            idle = self.run.with_fixed(control, self.enters, 0)
             kept = idle.at(name, cycle - 1) == idle.at(name, cycle)
             goals.append(Goal(f"{node} keeps its value where {control} is 0", [], kept))
         return goals

@@ -167,8 +167,8 @@ class NetlistRun:
             own = z3.Extract(low + part.size() - 1, low, term)
             self.fixed[leaf, cycle] = own == 1 if z3.is_bool(leaf) else own
 
-    def with_fixed(self, name: str, cycle: int, value: z3.BitVecRef) -> NetlistRun:
-        """The same run with one more net that has a term in a cycle. The cycles before are as they were."""
+    def with_fixed(self, name: str, cycle: int, value: int | z3.BitVecRef) -> NetlistRun:
+        """The same run with one more net that has a term in a cycle, or another term. The cycles before stay."""
         run = NetlistRun(self.hardware)
         run.fixed = dict(self.fixed)
         run._fix(name, cycle, value)

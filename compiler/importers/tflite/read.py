@@ -69,8 +69,8 @@ def is_tflite(content: bytes) -> bool:
 def read_tflite(content: bytes, name: str) -> TfliteModel:
     """The graph of a file; `name` is what messages call it.
 
-    Raises CompileError for a damaged file, and for what no network of ours needs: sparse tensors, element types below a
-    byte.
+    Raises CompileError for a damaged file, and for what no network of ours needs: sparse tensors, most element types
+    below a byte.
     """
     try:
         if not is_tflite(content):
